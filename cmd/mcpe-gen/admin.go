@@ -30,6 +30,9 @@ given up since then. They first count the subscriptions, skip those that need no
 summary; they stop after 20 consecutive failures. An interrupt stops them after the current item, and
 the summary says how to continue. --dry-run prints what would be done.
 
+Retry, resume, replay, endreplay and end store a request that the process which delivers performs.
+They wait for its outcome, at most --wait; with --wait 0 they print its number.
+
 On a terminal, end, revoke, drop, a replay without a cursor and all verbs that act on many
 subscriptions ask for confirmation; --yes skips it.
 
@@ -47,6 +50,7 @@ type adminVerb struct {
 // The flags of admin verbs.
 var (
 	ofSubscriptions = []string{"principal", "event", "state", "url", "host", "late", "min-behind", "failing"}
+	ofRequest       = []string{"wait"}
 	ofMany          = append([]string{"all", "dry-run", "rate", "after", "yes"}, ofSubscriptions...)
 )
 
@@ -64,16 +68,16 @@ var adminVerbs = []adminVerb{
 	{"event URL EVENT-ID", "Find an event, in the log of one --event or in all logs, with its deliveries", [][]string{{"event"}}},
 	{"occurrence URL TYPE POSITION", "Show an occurrence, and its delivery to each subscription", nil},
 	{"test URL ID PAYLOAD", "Emit an event with this JSON for one subscription only", nil},
-	{"retry URL [ID EVENT-ID]", "Send an event again, or all that were given up since a time", [][]string{ofMany, {"since", "until"}}},
+	{"retry URL [ID EVENT-ID]", "Send an event again, or all that were given up since a time", [][]string{ofMany, ofRequest, {"since", "until"}}},
 	{"pause URL [ID]", "Pause deliveries", [][]string{ofMany}},
 	{"unpause URL [ID]", "Continue paused deliveries", [][]string{ofMany}},
-	{"resume URL [ID]", "End a suspension", [][]string{ofMany}},
+	{"resume URL [ID]", "End a suspension", [][]string{ofMany, ofRequest}},
 	{"replay URL [ID [CURSOR]]", "Redeliver everything after a cursor, or from --since, --position or --event-id on",
-		[][]string{ofMany, {"since", "until", "position", "event-id"}}},
-	{"endreplay URL [ID]", "End a running replay", [][]string{ofMany}},
+		[][]string{ofMany, ofRequest, {"since", "until", "position", "event-id"}}},
+	{"endreplay URL [ID]", "End a running replay", [][]string{ofMany, ofRequest}},
 	{"audit URL", "List who did what, newest first", [][]string{{"since", "actor", "subscription", "principal", "event"}}},
 	{"cluster URL", "List the processes that share the store, and their problems", nil},
-	{"end URL ID", "End a subscription, for good", [][]string{{"yes"}}},
+	{"end URL ID", "End a subscription, for good", [][]string{ofRequest, {"yes"}}},
 	{"disconnect URL ID", "End a stream, or the lease of a poller", nil},
 	{"revoke URL PRINCIPAL", "End everything that a principal has; Authorize decides whether it may come back", [][]string{{"yes"}}},
 	{"reopen URL TYPE", "End the termination of an event type", nil},
@@ -115,7 +119,7 @@ func checkAdminArgs(cmd *cobra.Command, args []string) error {
 }
 
 func (c *command) newAdminVerb(v adminVerb, tokenFile *string) *cobra.Command {
-	f := &adminFlags{command: c, values: map[string]*string{}}
+	f := &adminFlags{command: c, options: operate.Options{Wait: operate.DefaultWait}, values: map[string]*string{}}
 	cmd := &cobra.Command{
 		Use:               v.use,
 		Short:             v.short,
@@ -191,6 +195,8 @@ func (f *adminFlags) addFlag(cmd *cobra.Command, name string) {
 		flags.BoolVar(&f.options.DryRun, name, false, "for many: print what would be done, and send nothing")
 	case "rate":
 		flags.Float64Var(&f.options.Rate, name, 100, "for many: at most this `number` of subscriptions or events per second")
+	case "wait":
+		flags.DurationVar(&f.options.Wait, name, operate.DefaultWait, "wait at most this `time` until the server has done it; 0 returns at once")
 	case "after":
 		flags.StringVar(&f.options.After, name, "", "for many: start after the subscription with this `id`")
 	default:

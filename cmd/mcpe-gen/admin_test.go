@@ -21,7 +21,7 @@ func TestAdminVerbs(t *testing.T) {
 	if slices.Sort(names); !slices.Equal(names, want) {
 		t.Errorf("admin has %q, operate has %q", names, want)
 	}
-	others := []string{"failing", "all", "yes", "dry-run", "rate", "after"}
+	others := []string{"failing", "all", "yes", "dry-run", "rate", "after", "wait"}
 	for _, v := range adminVerbs {
 		for _, name := range slices.Concat(v.flags...) {
 			if textFlags[name].name == "" && !slices.Contains(others, name) {

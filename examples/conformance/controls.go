@@ -6,6 +6,7 @@ import (
 	"errors"
 	"slices"
 	"strconv"
+	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -42,6 +43,17 @@ func control[A any](srv *mcp.Server, name, description string, f func(context.Co
 			}
 			return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: text}}}, nil, nil
 		})
+}
+
+// performed waits until the server has performed all requests for a webhook subscription, and describes it.
+func performed(ctx context.Context, admin operator.Admin, id string) (operator.WebhookInfo, error) {
+	for {
+		i, err := admin.Get(ctx, id)
+		if err != nil || !slices.ContainsFunc(i.Requests, func(q operator.Request) bool { return q.Pending() }) {
+			return i, err
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
 }
 
 // addControls adds the diagnostic controls to a generation.
@@ -95,14 +107,22 @@ func (f *fixture) addControls(srv *mcp.Server, g *generation) {
 			if _, err := admin.RaiseGap(ctx, operator.Target{ID: a.ID}); err != nil {
 				return "", err
 			}
-			info, err := admin.Get(ctx, a.ID)
+			info, err := performed(ctx, admin, a.ID)
 			if err != nil || info.Cursor == nil {
 				return "", errors.Join(err, errors.New("the subscription has no cursor"))
 			}
 			return *info.Cursor, nil
 		})
 	control(srv, "webhook_terminate", "Send a signed terminated envelope to a subscription and remove it.",
-		func(ctx context.Context, a byID) (string, error) { return ok, admin.End(ctx, a.ID, nil) })
+		func(ctx context.Context, a byID) (string, error) {
+			if _, err := admin.End(ctx, a.ID, nil); err != nil {
+				return "", err
+			}
+			if _, err := performed(ctx, admin, a.ID); !errors.Is(err, events.ErrNotFound) {
+				return "", err
+			}
+			return ok, nil
+		})
 	control(srv, "subscribe_as", "Register a webhook subscription of another principal, without verification, and answer its id.",
 		func(ctx context.Context, a byKey) (string, error) {
 			return admin.Subscribe(ctx, operator.SubscribeRequest{SubscriptionKey: a.key()})

@@ -3,6 +3,8 @@ package admin
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"io"
@@ -18,6 +20,7 @@ import (
 
 	"github.com/mcpe-gen/mcpe-gen/internal/inbound"
 	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 )
 
 const (
@@ -27,6 +30,8 @@ const (
 	bodyTime = 10 * time.Second
 	// actionTime is the timeout of an action.
 	actionTime = 30 * time.Second
+	// maxKey is the maximum size of an idempotency key in bytes.
+	maxKey = 128
 )
 
 // A request is the body of an action request. The verb determines the required members.
@@ -170,8 +175,26 @@ func checkKey(key string) error {
 	return nil
 }
 
-// authorizeAndPerform authorizes the action, performs it once per key and records it. If Authorize rejects it,
-// authorizeAndPerform writes the response and returns false. A non-nil err means that the request is invalid.
+// An outcome is the result of an action or a problem.
+type outcome struct {
+	Status int
+	Code   string // of a problem; "" for a result
+	Detail string
+	Result any
+}
+
+// respond writes the outcome as the response of the API.
+func (o outcome) respond(w http.ResponseWriter) {
+	if o.Code != "" {
+		problem(w, o.Status, o.Code, o.Detail)
+		return
+	}
+	answer(w, o.Status, o.Result)
+}
+
+// authorizeAndPerform authorizes the action, performs it and records it, even if the client cancels the request. If
+// Authorize rejects it, authorizeAndPerform writes the response and returns false. A non-nil err means that the request
+// is invalid.
 func (h *handler) authorizeAndPerform(w http.ResponseWriter, r *http.Request, actor string, t task, err error) (out outcome, ok bool) {
 	missing := h.addOwner(r.Context(), &t)
 	if !h.authorizeOrFail(w, r, actor, t.action) {
@@ -180,51 +203,24 @@ func (h *handler) authorizeAndPerform(w http.ResponseWriter, r *http.Request, ac
 	if err != nil {
 		return h.failureOutcome(r.Context(), "the request", err), true
 	}
-	object := t.action.Connection + t.action.Rejected
-	if t.action.Verb == Reopen {
-		object = t.action.Event
-	}
-	content, _ := json.Marshal([]any{t.action.Verb, t.action.Subscription, object, t.request}) // cannot fail
-	return h.performOnce(r, actor, t.key, content, func(ctx context.Context) outcome { return h.perform(ctx, actor, &t, missing) }), true
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), actionTime)
+	defer cancel()
+	return h.perform(ctx, actor, &t, missing), true
 }
 
 // perform performs the task and writes an audit entry.
 func (h *handler) perform(ctx context.Context, actor string, t *task, missing error) outcome {
 	at := time.Now()
-	out := h.do(operator.WithActor(ctx, actor), t, missing)
+	out := h.do(operator.WithKey(operator.WithActor(ctx, actor), t.callKey(actor)), t, missing)
 	h.recordAudit(ctx, t.auditEntry(at, actor, out))
 	return out
 }
 
-// performOnce calls do and returns its outcome. If the actor has used the key before, it returns the earlier outcome
-// instead. The call of do continues even if the client cancels the request.
-func (h *handler) performOnce(r *http.Request, actor, key string, content []byte, do func(ctx context.Context) outcome) (out outcome) {
-	name, _ := json.Marshal([]string{actor, key}) // cannot fail
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), actionTime)
-	defer cancel()
-	stored, err := h.admin.Once(r.Context(), string(name), content, func() ([]byte, error) {
-		out := do(ctx)
-		if out.Status >= http.StatusInternalServerError {
-			return nil, &unstoredError{out} // the next request retries
-		}
-		return out.encode(), nil
-	})
-	if failed, ok := errors.AsType[*unstoredError](err); ok {
-		return failed.outcome
-	}
-	if err == nil {
-		err = json.Unmarshal(stored, &out)
-	}
-	switch {
-	case err == nil:
-		return out
-	case errors.Is(err, operator.ErrKeyReused):
-		return outcome{Status: http.StatusUnprocessableEntity, Code: "key_reused", Detail: "this Idempotency-Key was used for another request"}
-	case errors.Is(err, operator.ErrUnderWay):
-		return outcome{Status: http.StatusConflict, Code: "under_way",
-			Detail: "the first request with this key is still running; if its process died, check what it did before you use another key"}
-	}
-	return h.failureOutcome(r.Context(), "remembering the action", err)
+// callKey returns the key that the same request of the same actor has, and no other.
+func (t *task) callKey(actor string) string {
+	call, _ := json.Marshal([]any{actor, t.key, t.action, t.request}) // cannot fail
+	hashed := sha256.Sum256(call)
+	return hex.EncodeToString(hashed[:16])
 }
 
 // failureOutcome converts an error to an outcome.
@@ -255,18 +251,22 @@ func (h *handler) addOwner(ctx context.Context, t *task) error {
 			return err
 		}
 		a.Principal, a.Event = i.Principal, i.Event
-		// A live subscription continues to work, but pausing it would change its record.
-		if i.State == operator.StateUnreadable || i.Unreadable != "" && (a.Verb == Pause || a.Verb == Unpause) {
+		if i.Unreadable != "" { // a request changes the record
 			return unreadable(i.Unreadable)
 		}
 	}
 	return nil
 }
 
-// do performs the task. It continues even if the client cancels the request, so an action is always completed.
+// requestKinds contains the kinds of the requests that verbs make, see [operator.Request].
+var requestKinds = map[Verb]store.RequestKind{Send: store.RequestSend, Replay: store.RequestReplay, EndReplay: store.RequestReplay,
+	Resume: store.RequestResume, End: store.RequestEnd}
+
+// do performs the task.
 func (h *handler) do(ctx context.Context, t *task, err error) outcome {
 	a, found := &t.action, err == nil
 	result := map[string]any{"done": true}
+	var number uint64
 	if err == nil {
 		switch a.Verb {
 		case Test:
@@ -274,22 +274,19 @@ func (h *handler) do(ctx context.Context, t *task, err error) outcome {
 				result["eventId"] = t.request.EventID
 			}
 		case Send:
-			made, sendErr := h.admin.SendAgain(ctx, a.Subscription, t.request.EventID, t.seen)
-			if err = sendErr; err == nil {
-				result["attempt"] = shownAttempt(made)
-			}
+			number, err = h.admin.SendAgain(ctx, a.Subscription, t.request.EventID, t.seen)
 		case Replay:
-			err = h.replay(ctx, t, result)
+			number, err = h.replay(ctx, t, result)
 		case EndReplay:
-			err = h.admin.EndReplay(ctx, a.Subscription)
+			number, err = h.admin.EndReplay(ctx, a.Subscription)
 		case Pause:
 			err = h.admin.Pause(ctx, a.Subscription)
 		case Unpause:
 			err = h.admin.Unpause(ctx, a.Subscription)
 		case Resume:
-			err = h.admin.Resume(ctx, a.Subscription)
+			number, err = h.admin.Resume(ctx, a.Subscription)
 		case End:
-			err = h.admin.End(ctx, a.Subscription, nil)
+			number, err = h.admin.End(ctx, a.Subscription, nil)
 		case Disconnect:
 			err = h.admin.EndConnection(a.Connection, nil)
 		case Reopen:
@@ -308,10 +305,6 @@ func (h *handler) do(ctx context.Context, t *task, err error) outcome {
 			result["ended"], err = h.admin.RevokePrincipal(ctx, t.request.Principal, t.request.Events...)
 		}
 	}
-	status := http.StatusOK
-	if accepted, ok := errors.AsType[*operator.AcceptedError](err); ok {
-		status, result, err = http.StatusAccepted, map[string]any{"done": false, "action": accepted.Number}, nil
-	}
 	if err != nil {
 		out := h.failureOutcome(ctx, string(a.Verb), err)
 		if found && a.Verb == EndReplay && out.Status == http.StatusNotFound {
@@ -319,11 +312,11 @@ func (h *handler) do(ctx context.Context, t *task, err error) outcome {
 		}
 		return out
 	}
-	b, err := json.Marshal(result)
-	if err != nil {
-		return h.failureOutcome(ctx, string(a.Verb), err)
+	status := http.StatusOK
+	if kind, ok := requestKinds[a.Verb]; ok {
+		status, result["done"], result["kind"], result["number"] = http.StatusAccepted, false, kind, number
 	}
-	return outcome{Status: status, Result: b}
+	return outcome{Status: status, Result: result}
 }
 
 // readTime parses an RFC 3339 time, a time of day (today in UTC), or a duration before now. It returns the zero time

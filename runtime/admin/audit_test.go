@@ -33,7 +33,7 @@ func TestSRV8Audit(t *testing.T) {
 		return func(r *http.Request) { r.Header.Set("Actor", actor) }
 	}
 	w.ask("POST", "/api/subscriptions/"+id+"/pause", "", key("1"))
-	w.ask("POST", "/api/subscriptions/"+id+"/pause", "", key("1")) // once more is not once more
+	w.ask("POST", "/api/subscriptions/"+id+"/pause", "", key("1")) // a repetition is an entry too
 	w.ask("POST", "/api/subscriptions/"+id+"/replay", `{"position":7}`, key("2"), by("ivan"))
 	w.ask("POST", "/api/subscriptions/sub_x/end", "", key("3"), by("ivan"))
 	w.ask("POST", "/act?verb=unpause&event=ping", "key=4", form)
@@ -53,19 +53,20 @@ func TestSRV8Audit(t *testing.T) {
 	if got, want := say(all), `olga unpause ID,EVIL [] 4 200
 ivan end sub_x, [] 3 404
 ivan replay ID,EVIL [position 7] 2 400
+olga pause ID,EVIL [] 1 200
 olga pause ID,EVIL [] 1 200`; got != want {
 		t.Errorf("%s\nwant\n%s", got, want)
 	}
-	if all.Entries[0].Outcome != "" || all.Entries[1].Outcome == "" || all.Entries[2].Outcome == "" || all.Entries[3].Outcome != "" {
+	if all.Entries[0].Outcome != "" || all.Entries[1].Outcome == "" || all.Entries[2].Outcome == "" || all.Entries[3].Outcome != "" || len(all.Entries) != 5 {
 		t.Errorf("%+v", all)
 	}
-	for q, want := range map[string]int{"actor=ivan": 2, "verb=pause": 1, "subscription=" + id: 3, "event=ping": 3, "since=1h": 4,
+	for q, want := range map[string]int{"actor=ivan": 2, "verb=pause": 2, "subscription=" + id: 4, "event=ping": 4, "since=1h": 5,
 		"since=2999-01-01T00:00:00Z": 0, "actor=ivan&verb=end": 1} {
 		if l := get[auditList](w, "/api/audit?"+q); len(l.Entries) != want {
 			t.Errorf("%s: %s", q, say(l))
 		}
 	}
-	if l := get[auditList](w, "/api/audit?limit=2"); len(l.Entries) != 2 || l.Next != "3" {
+	if l := get[auditList](w, "/api/audit?limit=2"); len(l.Entries) != 2 || l.Next != "4" {
 		t.Errorf("%+v", l)
 	}
 	if l := get[auditList](w, "/api/audit?limit=2&after=4"); l.Entries[0].Position != 3 || l.Next != "2" {
@@ -76,7 +77,7 @@ olga pause ID,EVIL [] 1 200`; got != want {
 	}
 
 	page := w.ask("GET", "/audit?limit=3", "")
-	for _, want := range []string{"&lt;script&gt;", "ivan", "position 7", `href="/subscriptions/` + id + `"`, "after=2", "refused"} {
+	for _, want := range []string{"&lt;script&gt;", "ivan", "position 7", `href="/subscriptions/` + id + `"`, "after=3", "refused"} {
 		if !strings.Contains(page.body, want) {
 			t.Errorf("the page has no %s: %s", want, page.body)
 		}
@@ -94,7 +95,7 @@ olga pause ID,EVIL [] 1 200`; got != want {
 	}
 	w.mu.Unlock()
 	w.isProblem("not allowed", w.ask("GET", "/api/audit?actor=ivan", ""), 403, "forbidden")
-	if l := get[auditList](w, "/api/audit?subscription="+id); len(l.Entries) != 3 {
+	if l := get[auditList](w, "/api/audit?subscription="+id); len(l.Entries) != 4 {
 		t.Errorf("%+v", l)
 	}
 }

@@ -343,16 +343,10 @@ func (h *handler) showSubscription(w http.ResponseWriter, r *http.Request, actor
 	switch r.URL.Query().Get("done") {
 	case "":
 	case acceptedNote:
-		v.Note = "The action is accepted. The process that delivers has not done it yet, and will."
+		v.Note = "The request is stored. The process that delivers performs it: reload the page to see the outcome."
 	case string(Test):
 		v.Note = "The test event was emitted for this subscription. Its attempt will appear in the list."
-	case string(Send):
-		v.Note = "The event was sent again. Its attempt is in the list."
-	case string(Replay):
-		v.Note = "The events are being delivered again."
-	case string(EndReplay):
-		v.Note = "The replay was ended."
-	case string(Resume), string(Unpause):
+	case string(Unpause):
 		v.Note = "Deliveries continue."
 	case string(Pause):
 		v.Note = "Deliveries are paused until an operator unpauses them."
@@ -409,12 +403,12 @@ func escapeBidi(page []byte) []byte {
 // isBidiControl reports whether a character changes the direction of the following text (UAX #9).
 func isBidiControl(r rune) bool { return unicode.Is(unicode.Bidi_Control, r) }
 
-// acceptedNote is the value of a subscription page's done parameter if the action is still pending. Otherwise, done is
-// the verb.
+// acceptedNote is the value of a subscription page's done parameter for a request, which may be pending. Otherwise, done
+// is the verb.
 const acceptedNote = "accepted"
 
 // buttonAction returns a handler for a button of the console. The form contains a key that was generated with the page,
-// so pressing the button twice performs the action only once.
+// so pressing the button twice makes one request.
 func (h *handler) buttonAction(verb Verb) page {
 	return func(w http.ResponseWriter, r *http.Request, actor string) {
 		t, err := readForm(w, r, verb)

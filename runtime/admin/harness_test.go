@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -176,6 +177,26 @@ func (w *world) ask(method, path, body string, change ...func(*http.Request)) an
 	rec := httptest.NewRecorder()
 	w.handler.ServeHTTP(rec, r)
 	return answered{rec.Code, rec.Header(), rec.Body.String()}
+}
+
+// perform makes a request that the server stores, and waits until all requests of the subscription are performed.
+func (w *world) perform(id, verb, body, k string, change ...func(*http.Request)) answered {
+	w.t.Helper()
+	a := w.ask("POST", "/api/subscriptions/"+id+"/"+verb, body, append(change, key(k))...)
+	if a.status != http.StatusAccepted || !strings.Contains(a.body, `"done":false`) {
+		w.t.Errorf("%s: %d %s", verb, a.status, a.body)
+	}
+	w.untilPerformed(id)
+	return a
+}
+
+// untilPerformed waits until all requests of the subscription are performed.
+func (w *world) untilPerformed(id string) {
+	w.t.Helper()
+	w.until("the outcome of the requests", func() bool {
+		i, err := w.es.Admin().Get(w.t.Context(), id)
+		return err != nil || !slices.ContainsFunc(i.Requests, func(q operator.Request) bool { return q.Pending() })
+	})
 }
 
 func key(k string) func(*http.Request) {

@@ -3,7 +3,6 @@ package admin
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"html/template"
 	"net/http"
 	"net/url"
@@ -26,16 +25,14 @@ const (
 	manyTime = 15 * time.Second
 	// maxInARow is the number of consecutive failures after which the remaining items are skipped.
 	maxInARow = 20
-	// maxManyResult is the maximum size of a stored manyResult in bytes.
-	maxManyResult = 4000
 )
 
 // A bulkAction is an action of the console on all subscriptions or events that match a filter.
 type bulkAction struct {
-	Verb         Verb            `json:"verb"`
-	Filter       operator.Filter `json:"filter"`
+	Verb         Verb
+	Filter       operator.Filter
 	Since, Until time.Time
-	After        string `json:"after"`
+	After        string
 }
 
 // An item is one step of a bulkAction, which is an event to resend or a subscription to act on.
@@ -240,29 +237,29 @@ func (v *manyView) setLabels(n int64) {
 
 // A manyResult is the result of handling one page of items.
 type manyResult struct {
-	// Done counts completed items. Skipped counts items that had ended or that another operator was handling.
-	Done    int `json:"done"`
-	Skipped int `json:"skipped"`
-	Failed  int `json:"failed"`
+	// Done counts items that are done or requested. Skipped counts items that had ended or that another operator was handling.
+	Done    int
+	Skipped int
+	Failed  int
 	// Left counts items that were not started. From is the subscription of the first such item, and Why is the reason.
-	Left int    `json:"left"`
-	From string `json:"from"`
-	Why  string `json:"why"`
-	// Subscriptions contains the subscriptions of completed items. Failures contains the first failed items.
-	Subscriptions []string  `json:"subscriptions"`
-	Failures      []failure `json:"failures"`
+	Left int
+	From string
+	Why  string
+	// Subscriptions contains the subscriptions of these items. Failures contains the failed items.
+	Subscriptions []string
+	Failures      []failure
 	// Next is the after parameter for the next page, or "" at the end of the list.
-	Next string `json:"next"`
+	Next string
 }
 
 // A failure describes an item that failed.
 type failure struct {
-	Subscription string `json:"subscription"`
-	EventID      string `json:"eventId"`
-	Why          string `json:"why"`
+	Subscription string
+	EventID      string
+	Why          string
 }
 
-// actOnMany handles one page of items, once per key, when a button of the console is pressed. It shows the result.
+// actOnMany handles one page of items when a button of the console is pressed. It shows the result.
 func (h *handler) actOnMany(w http.ResponseWriter, r *http.Request, actor string) {
 	form, err := parseForm(w, r)
 	key := form.Get("key")
@@ -277,25 +274,16 @@ func (h *handler) actOnMany(w http.ResponseWriter, r *http.Request, actor string
 		h.fail(w, r, "the action", err)
 		return
 	}
-	content, _ := json.Marshal(m) // cannot fail
-	out := h.performOnce(r, actor, key, content, func(ctx context.Context) outcome {
-		found, next, err := h.findItems(ctx, &m, maxItems)
-		if err != nil {
-			return h.failureOutcome(ctx, "the action", err)
-		}
-		return outcome{Status: http.StatusOK, Result: h.actOnItems(ctx, r, actor, key, &m, found, next).encode()}
-	})
-	if out.Code != "" {
-		h.render(w, r, out.Status, "failed.html", view{Title: http.StatusText(out.Status), Note: out.Detail, Bad: true})
-		return
-	}
-	var result manyResult
-	if err := json.Unmarshal(out.Result, &result); err != nil {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), actionTime)
+	defer cancel()
+	found, next, err := h.findItems(ctx, &m, maxItems)
+	if err != nil {
 		h.fail(w, r, "the action", err)
 		return
 	}
+	result := h.actOnItems(ctx, r, actor, key, &m, found, next)
 	v := m.newView(result.Next)
-	v.Result, v.Button = &result, "Go on with the next page"
+	v.Result, v.Button = result, "Go on with the next page"
 	h.render(w, r, http.StatusOK, "many.html", view{Title: m.title(), Many: v})
 }
 
@@ -346,23 +334,7 @@ func (h *handler) actOnItem(ctx context.Context, r *http.Request, actor, key str
 	} else {
 		t.request.Since, t.since, t.request.Until, t.until = formatTime(m.Since), m.Since, formatTime(m.Until), m.Until
 	}
-	out := h.perform(ctx, actor, &t, nil)
-	var sent struct{ Attempt struct{ Category string } }
-	if m.Verb == Send && json.Unmarshal(out.Result, &sent) == nil && sent.Attempt.Category != "" {
-		return outcome{Code: "refused", Detail: "the endpoint has refused again: " + sent.Attempt.Category}
-	}
-	return out
-}
-
-// encode encodes the result. It drops failures until the result is small enough to be stored.
-func (m *manyResult) encode() []byte {
-	for {
-		b, _ := json.Marshal(m) // of strings: cannot fail
-		if len(b) <= maxManyResult || len(m.Failures) == 0 {
-			return b
-		}
-		m.Failures = m.Failures[:len(m.Failures)-1]
-	}
+	return h.perform(ctx, actor, &t, nil)
 }
 
 // formatTime formats a time according to RFC 3339. It returns "" for the zero time.

@@ -65,7 +65,7 @@ func (h *handler) classify(ctx context.Context, what string, err error) (status 
 	case errors.Is(err, events.ErrUnsupported):
 		return http.StatusConflict, "unsupported", what + ": " + fault.Answer(err, wire.Sketch).Message
 	case errors.Is(err, operator.ErrUnderWay):
-		return http.StatusConflict, "under_way", what + ": another attempt at this event is under way, or was made since"
+		return http.StatusConflict, "under_way", what + ": a request to send this event is pending, or another attempt was made since"
 	case errors.As(err, new(unreadable)):
 		return http.StatusConflict, "unreadable", what + ": this cannot be done to the subscription: " + err.Error()
 	case errors.Is(err, errRefused):

@@ -56,14 +56,14 @@ func readPosition(text string) (uint64, error) {
 }
 
 // replay replays one subscription.
-func (h *handler) replay(ctx context.Context, t *task, result map[string]any) error {
+func (h *handler) replay(ctx context.Context, t *task, result map[string]any) (number uint64, err error) {
 	q := &t.request
 	if q.Cursor != nil {
 		return h.admin.Replay(ctx, t.action.Subscription, *q.Cursor, 0)
 	}
 	at, err := h.admin.Locate(ctx, t.action.Event, operator.Point{Since: t.since, Position: store.Position(q.Position), EventID: q.EventID, Until: t.until})
 	if err != nil {
-		return err
+		return 0, err
 	}
 	result["begins"] = at
 	return h.admin.Replay(ctx, t.action.Subscription, at.Cursor, at.Last)

@@ -201,12 +201,8 @@ func TestFailingFirst(t *testing.T) {
 		t.Errorf("it is at %d, event types at %d", f, types)
 	}
 	w.refuse.Store(false)
-	if a := w.ask("POST", "/api/subscriptions/"+id+"/resume", "", key("1")); a.status != 200 {
-		t.Fatal(a.body)
-	}
-	if a := w.ask("POST", "/api/subscriptions/"+id+"/send", `{"eventId":"evt_1"}`, key("2")); a.status != 200 {
-		t.Fatal(a.body)
-	}
+	w.perform(id, "resume", "", "1")
+	w.perform(id, "send", `{"eventId":"evt_1"}`, "2")
 	w.until("its success", func() bool { return failing("state=failing") == 0 && failing("state=active") == 1 })
 	if a := w.ask("GET", "/subscriptions", ""); strings.Contains(a.body, "http_5xx") {
 		t.Error("the list shows the error of a healthy subscription")

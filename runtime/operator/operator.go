@@ -7,7 +7,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
@@ -15,36 +14,27 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 )
 
-var (
-	// ErrKeyReused is returned by [Admin.Once] if the key was used for a different request.
-	ErrKeyReused = errors.New("operator: this key was used for something else")
-	// ErrUnderWay is returned by [Admin.Once] while the first call with the key is in progress. If the process that
-	// made the call died, it is unknown whether the call had an effect. [Admin.SendAgain] returns it while another
-	// attempt to deliver the occurrence is in flight, and if the caller has not seen the last attempt.
-	ErrUnderWay = errors.New("operator: already in progress")
-)
-
-// An AcceptedError reports that an action on a webhook subscription is stored but still pending. The process that
-// delivers to the subscription did not perform the action within the endpoint's timeout plus 5 s. That process or its
-// successor will perform it later, and [WebhookInfo.Actions] will contain the time. Another call requests another
-// action.
-type AcceptedError struct {
-	Subscription string
-	Number       uint64 // of the action
-}
-
-func (e *AcceptedError) Error() string {
-	return fmt.Sprintf("operator: action %d of subscription %s is accepted and not done yet", e.Number, e.Subscription)
-}
+// ErrUnderWay is returned by [Admin.SendAgain] while a request to send the occurrence is pending. It is also returned if
+// the caller has not seen the last attempt.
+var ErrUnderWay = errors.New("operator: already in progress")
 
 // WithActor returns a context for calls to an [Admin] on behalf of an actor. The attempts that result from such a call
 // record the first 256 bytes of the actor's name ([Attempt.AskedBy]). The default name is "operator".
 func WithActor(ctx context.Context, name string) context.Context { return actor.With(ctx, name) }
 
+// WithKey returns a context for a call to an [Admin] that may be repeated. If the latest request of the same kind for the
+// subscription has the key, the call returns its number and requests nothing. [Admin.Test] derives the event id from the
+// key, so a repeated call emits nothing.
+func WithKey(ctx context.Context, key string) context.Context { return actor.WithKey(ctx, key) }
+
 // Admin is the operator's view of a server's subscriptions. It does not check permissions, so any caller can perform
 // any action. Its methods are safe for concurrent use and return events.ErrNotFound for an unknown subscription. To act
 // on many subscriptions, list them with [Admin.Find] and act on each of them. Releases may add methods, because only
 // this module implements the interface. See SRV-8.
+//
+// Resume, Replay, EndReplay, SendAgain and End store a request in the subscription's record and return its number. The
+// process that delivers to the subscription performs the request later, even if a process crashes, but then perhaps
+// twice. [Admin.Get] shows the outcome: see [WebhookInfo.Requests].
 type Admin interface {
 	// List returns up to limit webhook subscriptions from the store with ids greater than after, sorted by id.
 	List(ctx context.Context, after string, limit int) ([]WebhookInfo, error)
@@ -90,25 +80,22 @@ type Admin interface {
 	Unpause(ctx context.Context, id string) error
 
 	// Resume reactivates a suspended webhook subscription, like a refresh. See HOOK-5.
-	Resume(ctx context.Context, id string) error
+	Resume(ctx context.Context, id string) (number uint64, err error)
 
 	// Replay redelivers the occurrences after a cursor, up to and including the position last; 0 means no end.
 	// Occurrences that are in neither the log nor the upstream service are signaled as a gap. Occurrences after last
-	// are delivered as before, and pending occurrences before the cursor remain pending. Replay waits up to 10 s for a
-	// check.
+	// are delivered as before, and pending occurrences before the cursor remain pending.
 	//
 	// Replay returns events.ErrInvalidParams if the cursor is malformed, was issued for another type or other
 	// arguments, or is beyond the head. It returns events.ErrUnsupported for a type without replay, and if last is not
-	// zero for a type with a check, which has no positions. If Replay returns an error, no occurrence was sent and the
-	// subscription continues as before. There is one exception: if only storing the new start failed, redeliveries may
-	// already be in flight. See SRV-8.
-	Replay(ctx context.Context, id, cursor string, last store.Position) error
+	// zero for a type with a check, which has no positions. If Replay returns an error, the subscription continues as
+	// before. See SRV-8.
+	Replay(ctx context.Context, id, cursor string, last store.Position) (number uint64, err error)
 
 	// EndReplay stops a replay that is in progress. Occurrences that had been delivered before the replay are no longer
-	// resent. All others are delivered as before. EndReplay returns events.ErrNotFound if no replay is in progress, as
-	// after a restart, and for a type with a check. If the process that runs the replay is slow to stop it, EndReplay
-	// returns an [AcceptedError].
-	EndReplay(ctx context.Context, id string) error
+	// resent. All others are delivered as before. The request replaces a replay that has not begun. EndReplay returns
+	// events.ErrNotFound if no replay is in progress or pending, and for a type with a check whose replay has begun.
+	EndReplay(ctx context.Context, id string) (number uint64, err error)
 
 	// Locate finds the cursor to start a replay of an event type at a point. It returns events.ErrInvalidParams for a
 	// point after the head, and events.ErrNotFound for an unknown event id. It returns events.ErrUnsupported for a type
@@ -117,7 +104,7 @@ type Admin interface {
 
 	// End ends one webhook subscription with a terminated envelope. A nil error means Forbidden. To end all
 	// subscriptions of a principal, use server.Server.Revoke.
-	End(ctx context.Context, id string, e *events.Error) error
+	End(ctx context.Context, id string, e *events.Error) (number uint64, err error)
 
 	// Attempts returns the recorded attempts to deliver to a webhook subscription, the latest first. The most recent
 	// attempts may be missing because they have not yet been stored. The list is empty if Options.Store does not keep
@@ -146,14 +133,14 @@ type Admin interface {
 	// occurrence will be lost.
 	Why(ctx context.Context, id string) (Delay, error)
 
-	// SendAgain makes one attempt to deliver an occurrence that has recorded attempts, regardless of their outcome. It
-	// returns the new attempt. The endpoint receives the occurrence with the same webhook-id. The attempt replaces a
-	// pending retry. Otherwise, the subscription's watermark and state do not change. SendAgain returns
-	// events.ErrNotFound if no attempt is recorded or the log no longer contains the occurrence, and [ErrUnderWay]
-	// while another attempt to deliver it is in flight. A non-zero seen is the At of the latest attempt that the caller
-	// knows. If there is a later attempt, SendAgain returns ErrUnderWay, so that two operators who react to the same
-	// failure send only once.
-	SendAgain(ctx context.Context, id, eventID string, seen time.Time) (Attempt, error)
+	// SendAgain requests one attempt to deliver an occurrence that has recorded attempts, regardless of their outcome.
+	// The new attempt is recorded like any other. The endpoint receives the occurrence with the same webhook-id. The
+	// attempt replaces a pending retry. Otherwise, the subscription's watermark and state do not change. If
+	// another attempt is in flight, no attempt is made. The request includes the occurrences of a pending request, at
+	// most 64. SendAgain returns events.ErrNotFound if no attempt is recorded, and [ErrUnderWay] while a request to send the occurrence is
+	// pending. A non-zero seen is the At of the latest attempt that the caller knows. If there is a later attempt,
+	// SendAgain returns ErrUnderWay, so that two operators who react to the same failure send only once.
+	SendAgain(ctx context.Context, id, eventID string, seen time.Time) (number uint64, err error)
 
 	// Test emits an occurrence for one webhook subscription, so that its subscriber can check whether it arrives. It
 	// returns the event id, which begins with "test_". The occurrence is like any other, with retries and attempts, but
@@ -250,11 +237,4 @@ type Admin interface {
 	// address is not checked, and the scheme need not be https. Callbacks must still be verified (SRV-8). AllowOrigin
 	// returns an error if origin contains more than a scheme, host and port.
 	AllowOrigin(origin string) (revoke func(), err error)
-
-	// Once calls do and returns its outcome, unless the key was used in the last 10 minutes. In that case, it returns
-	// the outcome of the first call. Outcomes are stored for all processes that share the store. If a custom store does
-	// not implement [engine.Actions], they are stored in the memory of this process. request describes the call. If the
-	// key was used with a different request, Once returns [ErrKeyReused]. If do fails, no outcome is stored. The
-	// maximum size of an outcome is [engine.MaxAction] bytes.
-	Once(ctx context.Context, key string, request []byte, do func() (outcome []byte, err error)) (outcome []byte, err error)
 }

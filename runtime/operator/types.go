@@ -62,8 +62,8 @@ type WebhookInfo struct {
 	// Replay is the replay in progress, or nil. If another process delivers to the subscription, Replay reflects the
 	// stored progress.
 	Replay *Replay `json:"replay,omitempty"`
-	// Actions contains up to 16 of the latest operator actions on the subscription, oldest first.
-	Actions []Action `json:"actions,omitempty"`
+	// Requests contains the latest operator request of each kind, sorted by kind.
+	Requests []Request `json:"requests,omitempty"`
 	// Truncated reports whether there is a gap that has not yet been reported in a subscribe response.
 	Truncated bool `json:"truncated,omitempty"`
 	// Unreadable explains why the subscription's record cannot be read. It is "" if the record can be read. A process
@@ -71,19 +71,25 @@ type WebhookInfo struct {
 	Unreadable string `json:"unreadable,omitempty"`
 }
 
-// An Action is an operator's request to change one subscription. It comes from [Admin.Resume], [Admin.Replay],
+// A Request is the latest request of its kind for one subscription. It comes from [Admin.Resume], [Admin.Replay],
 // [Admin.EndReplay], [Admin.SendAgain], [Admin.End], or [Admin.RaiseGap] with an id.
-type Action struct {
-	Number uint64 `json:"number"`
-	// Kind is "resume", "replay", "endReplay", "sendAgain", "end" or "gap".
-	Kind    string    `json:"kind"`
+type Request struct {
+	// Kind is "resume", "replay", "send", "end" or "gap". A request of kind "replay" with Ends set ends a replay.
+	Kind string `json:"kind"`
+	// Number counts the subscription's requests of this kind. A request replaces the earlier ones that have not begun.
+	Number  uint64    `json:"number"`
+	Ends    bool      `json:"ends,omitempty"`
 	AskedBy string    `json:"askedBy"`
 	At      time.Time `json:"at"`
-	// Done is the time when the delivering process completed the action, or zero while the action is pending.
-	Done time.Time `json:"done,omitzero"`
-	// Failure explains why the action failed. It is "" if the action succeeded or is pending.
-	Failure string `json:"failure,omitempty"`
+	// Done is the number of the latest request of this kind that the delivering process has performed, or 0. DoneAt is
+	// the time. Failure explains why that request failed, or is "".
+	Done    uint64    `json:"done"`
+	DoneAt  time.Time `json:"doneAt,omitzero"`
+	Failure string    `json:"failure,omitempty"`
 }
+
+// Pending reports whether the request is still to be performed.
+func (q *Request) Pending() bool { return q.Done < q.Number }
 
 // A Replay describes the progress of a replay for one webhook subscription.
 type Replay struct {

@@ -21,6 +21,7 @@ import (
 
 	"github.com/mcpe-gen/mcpe-gen/internal/memnet"
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/testkit/performed"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/webhooks/subscriber"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server/callbacks"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server/webhooks"
@@ -256,6 +257,9 @@ type world struct {
 	options Options
 	r       *receiver
 }
+
+// Admin returns the operator's view of the server. Its requests return once they are performed.
+func (w *world) Admin() performed.Admin { return performed.Admin{Admin: w.Server.Admin()} }
 
 // bubble runs f with a server and its receiver; change edits the options before New.
 func bubble(t *testing.T, change func(*Options), f func(w *world)) {

@@ -2,7 +2,6 @@ package server
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -64,62 +63,44 @@ func (m *hangingMailbox) fall(w *world, principal string) {
 	w.settle(time.Minute)
 }
 
-// TestSRV8ReplayHangs replays from a check that does not answer: Replay says so, in time and
-// without holding up the subscriber, and the subscription goes on as if nothing had been asked.
+// TestSRV8ReplayHangs replays from a check that does not answer: the request fails in time and without holding up the
+// subscriber, and the subscription goes on as if nothing had been asked.
 func TestSRV8ReplayHangs(t *testing.T) {
-	for name, limit := range map[string]time.Duration{"the caller's time": 5 * time.Second, "no time of the caller's": 0} {
-		t.Run(name, func(t *testing.T) {
-			bubble(t, durably, func(w *world) {
-				t := w.t
-				m := &hangingMailbox{}
-				m.register(t, w.Server)
-				s := w.subscribe("slow", params(plain, secretA, ""))
-				m.fall(w, "slow")
-				before := len(w.r.all())
-				m.hang()
-				ctx, cancel := t.Context(), func() {}
-				if limit > 0 {
-					ctx, cancel = context.WithTimeout(ctx, limit)
-				}
-				defer cancel()
-				done := make(chan error, 1)
-				go func() { done <- w.Admin().Replay(ctx, s.ID, *s.Cursor, 0) }()
-				w.settle(time.Second)
-				began := time.Now()
-				if r := w.subscribe("slow", params(plain, secretA, "")); r.DeliveryStatus == nil || time.Since(began) != 0 {
-					t.Errorf("refresh while Replay waits: %+v after %s", r, time.Since(began))
-				}
-				err := <-done
-				want := events.ErrUpstream
-				if limit == 0 {
-					limit = subscriber.ReplayTime
-				} else {
-					want = nil
-				}
-				if err == nil || want != nil && !errors.Is(err, want) || want == nil && !errors.Is(err, context.DeadlineExceeded) ||
-					time.Since(began) != limit-time.Second {
-					t.Errorf("Replay: %v after %s", err, time.Since(began)+time.Second)
-				}
-				time.Sleep(subscriber.ReplayTime) // it goes on without the caller
-				m.answer()
-				if i, err := w.Admin().Get(t.Context(), s.ID); err != nil || i.State != operator.StateActive {
-					t.Errorf("%+v %v", i, err)
-				}
-				m.put("slow", mail("m1"))
-				w.settle(time.Minute)
-				wantStrings(t, "delivered after it", w.r.shorts()[before:], "m1")
-				if err := w.Admin().Replay(t.Context(), s.ID, *s.Cursor, 0); err != nil {
-					t.Error(err)
-				}
-				w.settle(time.Minute)
-				if n := len(w.r.all()) - before; n != fallen+2 {
-					t.Errorf("%d deliveries after a replay that succeeds, want %d", n, fallen+2)
-				}
-				w.unsubscribe("slow", plain)
-				w.nothingLeft(nil)
-			})
-		})
-	}
+	bubble(t, durably, func(w *world) {
+		t := w.t
+		m := &hangingMailbox{}
+		m.register(t, w.Server)
+		s := w.subscribe("slow", params(plain, secretA, ""))
+		m.fall(w, "slow")
+		before := len(w.r.all())
+		m.hang()
+		done := make(chan error, 1)
+		began := time.Now()
+		go func() { done <- w.Admin().Replay(t.Context(), s.ID, *s.Cursor, 0) }()
+		w.settle(time.Second)
+		if r := w.subscribe("slow", params(plain, secretA, "")); r.DeliveryStatus == nil || time.Since(began) != time.Second {
+			t.Errorf("refresh while the check hangs: %+v after %s", r, time.Since(began))
+		}
+		if err := <-done; err == nil || !strings.Contains(err.Error(), "the check did not return within 10s") || time.Since(began).Truncate(time.Second) != subscriber.ReplayTime {
+			t.Errorf("Replay: %v after %s", err, time.Since(began))
+		}
+		m.answer()
+		if i, err := w.Admin().Get(t.Context(), s.ID); err != nil || i.State != operator.StateActive {
+			t.Errorf("%+v %v", i, err)
+		}
+		m.put("slow", mail("m1"))
+		w.settle(time.Minute)
+		wantStrings(t, "delivered after it", w.r.shorts()[before:], "m1")
+		if err := w.Admin().Replay(t.Context(), s.ID, *s.Cursor, 0); err != nil {
+			t.Error(err)
+		}
+		w.settle(time.Minute)
+		if n := len(w.r.all()) - before; n != fallen+2 {
+			t.Errorf("%d deliveries after a replay that succeeds, want %d", n, fallen+2)
+		}
+		w.unsubscribe("slow", plain)
+		w.nothingLeft(nil)
+	})
 }
 
 // TestSRV8ReplayOrder closes the old reader as late as can be and as early: the feed that both
@@ -135,7 +116,7 @@ func TestSRV8ReplayOrder(t *testing.T) {
 		m.hang()
 		for range 20 {
 			began := time.Now()
-			if err := w.Admin().Replay(t.Context(), s.ID, *s.Cursor, 0); err != nil || time.Since(began) != 0 {
+			if err := w.Admin().Replay(t.Context(), s.ID, *s.Cursor, 0); err != nil || time.Since(began) > time.Millisecond {
 				t.Fatalf("%v after %s", err, time.Since(began))
 			}
 			w.settle(time.Second)

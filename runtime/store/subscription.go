@@ -110,55 +110,80 @@ type Subscription struct {
 	PausedAt time.Time
 	// Truncated reports whether there is a gap that no subscribe response has reported. See D7.
 	Truncated bool
-	// Actions are the operators' requests, at most MaxActions, in ascending order of their numbers. See SRV-8.
-	Actions  []Action
+	// Requests are the operators' latest requests, one of each kind. See SRV-8.
+	Requests map[RequestKind]Request
 	Progress Progress
 	Health   Health
 }
 
-// MaxActions is the maximum number of actions in a subscription record.
-const MaxActions = 16
-
-// An Action is an operator's request to the process that delivers to a subscription. It is pending until that process
-// sets Done. A completed action can be dropped to make room for a new one. Stores encode actions as JSON.
-type Action struct {
-	// Number is the sequence number of the action within its subscription, starting at 1.
-	Number uint64     `json:"number"`
-	Kind   ActionKind `json:"kind"`
+// A Request is the operators' latest request of one kind to the process that delivers to a subscription. A newer request
+// replaces an earlier request that has not begun. A request is pending until Done has its number.
+// Stores encode requests as JSON.
+type Request struct {
+	// Number counts the subscription's requests of this kind, starting at 1.
+	Number uint64 `json:"number"`
+	// Key identifies the operator's call, or is "" if a repeated call makes a new request.
+	Key string `json:"key,omitempty"`
 	// At is when the operator made the request. Actor identifies the operator, or is "" if unknown.
 	At    time.Time `json:"at"`
 	Actor string    `json:"actor,omitempty"`
-	// Begun reports whether an ActionReplay or ActionEndReplay has been started.
-	Begun bool `json:"begun,omitempty"`
-	// Cursor is the start of an ActionReplay, and Last is its last position; 0 means no limit. Once the replay has
-	// begun, Last is the last position that it repeats, and Settled contains the positions settled before the replay,
-	// in ascending order.
-	Cursor  string   `json:"cursor,omitempty"`
-	Last    Position `json:"last,omitempty"`
-	Settled []Span   `json:"settled,omitempty"`
-	// EventID is the id of the occurrence to redeliver for an ActionSendAgain. Seen is the time of the latest delivery
-	// attempt that the operator has seen, or zero to accept any attempt.
-	EventID string    `json:"eventId,omitempty"`
-	Seen    time.Time `json:"seen,omitzero"`
-	// Reason is the JSON-RPC error object that an ActionEnd sends when it ends the subscription.
+	// Ends reports whether a RequestReplay ends the replay in progress. If not, it begins a replay after Cursor, up to
+	// the position Last; 0 means no limit.
+	Ends   bool     `json:"ends,omitempty"`
+	Cursor string   `json:"cursor,omitempty"`
+	Last   Position `json:"last,omitempty"`
+	// Events are the occurrences to redeliver for a RequestSend, at most MaxResends. They include those of the pending
+	// request that it has replaced.
+	Events []Resend `json:"events,omitempty"`
+	// Reason is the JSON-RPC error object that a RequestEnd sends when it ends the subscription.
 	Reason json.RawMessage `json:"reason,omitempty"`
-	// Done is when the action was completed, or zero while it is pending. Failure is the reason why it failed, in a
-	// format defined by package subscriber, or nil if it succeeded.
-	Done    time.Time       `json:"done,omitzero"`
-	Failure json.RawMessage `json:"failure,omitempty"`
+	// Done is the outcome of the latest request of this kind that was performed. A newer request preserves it, and
+	// Replay.
+	Done Outcome `json:"done,omitzero"`
+	// Replay is the latest replay that has begun, of a RequestReplay. It is nil if the replay was ended.
+	Replay *Replay `json:"replay,omitempty"`
 }
 
-// An ActionKind is the kind of an action.
-type ActionKind string
+// Pending reports whether the request is still to be performed.
+func (q *Request) Pending() bool { return q.Done.Number < q.Number }
 
-// Kinds of actions.
+// An Outcome is the result of the request with the same number.
+type Outcome struct {
+	Number uint64    `json:"number"`
+	At     time.Time `json:"at"`
+	// Failure explains why the request failed. It is "" if the request succeeded.
+	Failure string `json:"failure,omitempty"`
+}
+
+// MaxResends is the maximum number of occurrences in a pending RequestSend.
+const MaxResends = 64
+
+// A Resend requests another attempt to deliver an occurrence.
+type Resend struct {
+	EventID string `json:"eventId"`
+	// Seen is the time of the latest attempt that the operator has seen, or zero to accept any attempt.
+	Seen time.Time `json:"seen,omitzero"`
+}
+
+// A Replay is a replay that has begun.
+type Replay struct {
+	Actor string `json:"actor,omitempty"`
+	// Last is the last position that it repeats. Settled contains the positions settled before it began, in ascending
+	// order.
+	Last    Position `json:"last"`
+	Settled []Span   `json:"settled,omitempty"`
+}
+
+// A RequestKind is the kind of a request.
+type RequestKind string
+
+// Kinds of requests.
 const (
-	ActionResume    ActionKind = "resume"
-	ActionReplay    ActionKind = "replay"
-	ActionEndReplay ActionKind = "endReplay"
-	ActionSendAgain ActionKind = "sendAgain"
-	ActionGap       ActionKind = "gap"
-	ActionEnd       ActionKind = "end"
+	RequestResume RequestKind = "resume"
+	RequestReplay RequestKind = "replay" // or the end of a replay
+	RequestSend   RequestKind = "send"
+	RequestGap    RequestKind = "gap"
+	RequestEnd    RequestKind = "end"
 )
 
 // An Update changes the progress and health of a subscription.

@@ -35,7 +35,7 @@ func busy(t *testing.T) (s *site, good, bad string) {
 	until(t, "the suspension", func() bool { return s.state(bad) == "suspended" })
 	s.refuse.Store(false)
 	s.poll("carol")
-	if err := s.es.Admin().Resume(t.Context(), good); err != nil {
+	if _, err := s.es.Admin().Resume(t.Context(), good); err != nil {
 		t.Fatal(err)
 	}
 	return s, good, bad
@@ -209,9 +209,10 @@ func TestAccessible(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := s.es.Admin().Replay(t.Context(), good, at.Cursor, 0); err != nil {
+	if _, err := s.es.Admin().Replay(t.Context(), good, at.Cursor, 0); err != nil {
 		t.Fatal(err)
 	}
+	until(t, "the replay", func() bool { i, err := s.es.Admin().Get(t.Context(), good); return err == nil && i.Replay != nil })
 	for _, path := range []string{"/", "/types/order.created", "/subscriptions", "/subscriptions?state=suspended", "/subscriptions/" + good, "/subscriptions/" + bad,
 		"/connections", "/tail?event=order.created", "/endpoints", "/endpoints?host=127.0.0.1", "/occurrences?eventId=ord_4", "/types/order.created/occurrences/4",
 		"/subscriptions/" + good + "/replay?position=1", "/act?verb=endreplay&all=true", "/act?verb=resume&all=true", "/audit", "/outbox", "/nowhere", "/subscriptions/sub_x", "/types/unknown", "/subscriptions?state=odd"} {
@@ -258,7 +259,7 @@ func TestActions(t *testing.T) {
 	until(t, "a quiet endpoint", func() bool { n := s.took.Load(); time.Sleep(300 * time.Millisecond); return n == s.took.Load() })
 	before := s.took.Load()
 	p.do(chromedp.DoubleClick("button[aria-label='Send again ord_2']", chromedp.ByQuery))
-	until(t, "it says so", func() bool { return strings.Contains(p.text("[role=status]"), "sent again") })
+	until(t, "it says so", func() bool { return strings.Contains(p.text("[role=status]"), "request is stored") })
 	time.Sleep(300 * time.Millisecond) // for a second one, which must not come
 	if n := s.took.Load() - before; n != 1 {
 		t.Errorf("sent %d times", n)

@@ -47,22 +47,22 @@ func ParseSpans(text string) (spans []store.Span, err error) {
 	return spans, nil
 }
 
-// Actions encodes operators' actions as a JSON array. It returns "" for an empty slice.
-func Actions(actions []store.Action) string {
-	if len(actions) == 0 {
+// Requests encodes operators' requests as a JSON object. It returns "" for an empty map.
+func Requests(requests map[store.RequestKind]store.Request) string {
+	if len(requests) == 0 {
 		return ""
 	}
-	b, _ := json.Marshal(actions) // the JSON in them was encoded by this module
+	b, _ := json.Marshal(requests) // the JSON in them was encoded by this module
 	return string(b)
 }
 
-// ParseActions decodes actions encoded by [Actions].
-func ParseActions(text string) (actions []store.Action, err error) {
+// ParseRequests decodes requests encoded by [Requests].
+func ParseRequests(text string) (requests map[store.RequestKind]store.Request, err error) {
 	if text == "" {
 		return nil, nil
 	}
-	err = json.Unmarshal([]byte(text), &actions)
-	return actions, err
+	err = json.Unmarshal([]byte(text), &requests)
+	return requests, err
 }
 
 // Bytes returns b, or an empty slice if b is nil, because nil would be stored as NULL or omitted.

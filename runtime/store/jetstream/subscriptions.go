@@ -34,7 +34,7 @@ type storedSubscription struct {
 	Created, Refreshed, Expires, NotBefore, Paused int64
 	Admitted                                       store.ControlPosition
 	Truncated                                      bool
-	Actions                                        []store.Action `json:",omitempty"`
+	Requests                                       map[store.RequestKind]store.Request `json:",omitempty"`
 }
 
 // A storedProgress is the encoding of a subscription's progress and health in the stream.
@@ -63,7 +63,7 @@ func (s *Store) encodeSubscription(sub *store.Subscription) ([]byte, error) {
 	return json.Marshal(storedSubscription{ID: []byte(sub.ID), Principal: []byte(sub.Principal), URL: []byte(sub.URL), Arguments: sub.Arguments,
 		Event: sub.Event, Schema: sub.Schema, Shard: sub.Shard, Codes: sub.Codes, Secrets: secrets, Generation: sub.Generation,
 		Created: scalar.Nanos(sub.CreatedAt), Refreshed: scalar.Nanos(sub.RefreshedAt), Expires: scalar.Nanos(sub.ExpiresAt), NotBefore: scalar.Nanos(sub.NotBefore),
-		Paused: scalar.Nanos(sub.PausedAt), Admitted: sub.Admitted, Truncated: sub.Truncated, Actions: sub.Actions})
+		Paused: scalar.Nanos(sub.PausedAt), Admitted: sub.Admitted, Truncated: sub.Truncated, Requests: sub.Requests})
 }
 
 // decodeSubscription decodes the body of a subscription record.
@@ -84,7 +84,7 @@ func (s *Store) decodeWithProgress(r, progress record) (sub store.Subscription, 
 	sub = store.Subscription{ID: string(x.ID), Principal: string(x.Principal), URL: string(x.URL), Event: x.Event, Arguments: x.Arguments,
 		Shard: x.Shard, Schema: x.Schema, Codes: x.Codes, Generation: x.Generation, Revision: r.sequence,
 		CreatedAt: scalar.Time(x.Created), RefreshedAt: scalar.Time(x.Refreshed), ExpiresAt: scalar.Time(x.Expires), NotBefore: scalar.Time(x.NotBefore),
-		PausedAt: scalar.Time(x.Paused), Admitted: x.Admitted, Truncated: x.Truncated, Actions: x.Actions}
+		PausedAt: scalar.Time(x.Paused), Admitted: x.Admitted, Truncated: x.Truncated, Requests: x.Requests}
 	if sub.Secrets, err = s.box.Open(sub.ID, x.Secrets); err != nil {
 		return sub, classifySecretError(err)
 	}

@@ -170,7 +170,7 @@ func (s *Store) DeleteVerification(ctx context.Context, principal, url string) e
 // cloneSubscription returns a copy that does not share memory that a caller could modify.
 func cloneSubscription(s store.Subscription) store.Subscription {
 	s.Arguments = bytes.Clone(s.Arguments)
-	s.Actions = slices.Clone(s.Actions) // the JSON in them never changes
+	s.Requests = maps.Clone(s.Requests) // their slices never change
 	s.Secrets = slices.Clone(s.Secrets)
 	for i := range s.Secrets {
 		s.Secrets[i].Key = bytes.Clone(s.Secrets[i].Key)

@@ -15,7 +15,7 @@ import (
 
 const subscriptionColumns = "id, event, shard, principal, url, arguments, secrets, codes, generation, revision, created, refreshed, expires, " +
 	"not_before, truncated, epoch, base, settled, open, upstream, suspended, suspended_after, failed_since, last_delivery, last_error, slow, paused_at, " +
-	"admitted_generation, admitted, schema, actions"
+	"admitted_generation, admitted, schema, requests"
 
 // subscriptionValues contains the columns as named arguments.
 var subscriptionValues = "@" + strings.ReplaceAll(subscriptionColumns, ", ", ", @")
@@ -33,7 +33,7 @@ type subscriptionRow struct {
 	Settled                                          string
 	Upstream                                         []byte
 	SuspendedAfter, FailedSince, LastDelivery        int64
-	LastError, Schema, Actions                       string
+	LastError, Schema, Requests                      string
 }
 
 // subscriptionArgs returns the column values of a record's next revision.
@@ -48,7 +48,7 @@ func subscriptionArgs(sub store.Subscription, secrets []byte) pgx.NamedArgs {
 		"admitted_generation": int64(sub.Admitted.Generation), "admitted": int64(sub.Admitted.Position),
 		"epoch": int64(p.Epoch), "base": int64(p.Base), "settled": scalar.Spans(p.Settled), "open": p.Open, "upstream": []byte(p.Upstream),
 		"suspended": h.Suspended, "suspended_after": scalar.Nanos(h.SuspendedAfter), "failed_since": scalar.Nanos(h.FailedSince),
-		"last_delivery": scalar.Nanos(h.LastDeliveryAt), "last_error": h.LastError, "slow": h.Slow, "actions": scalar.Actions(sub.Actions),
+		"last_delivery": scalar.Nanos(h.LastDeliveryAt), "last_error": h.LastError, "slow": h.Slow, "requests": scalar.Requests(sub.Requests),
 	}
 }
 
@@ -87,7 +87,7 @@ func (s *Store) put(ctx context.Context, sub store.Subscription, q engine.Quota,
 			return store.ErrConflict
 		case stored > 0 && uint64(generation) == sub.Generation:
 			_, err := tx.Exec(ctx, s.qualify(`UPDATE @.subscriptions SET secrets = @secrets, codes = @codes, revision = @revision, refreshed = @refreshed,
-				expires = @expires, truncated = @truncated, not_before = @not_before, paused_at = @paused_at, schema = @schema, actions = @actions WHERE id = @id`),
+				expires = @expires, truncated = @truncated, not_before = @not_before, paused_at = @paused_at, schema = @schema, requests = @requests WHERE id = @id`),
 				subscriptionArgs(sub, secrets))
 			return err
 		case stored > 0:
@@ -148,8 +148,8 @@ func (s *Store) scanSubscription(row pgx.CollectableRow) (store.Subscription, er
 	if sub.Progress.Settled, err = scalar.ParseSpans(r.Settled); err != nil {
 		return sub, fmt.Errorf("%w: positions of %s: %w", ErrCorrupt, sub.ID, err)
 	}
-	if sub.Actions, err = scalar.ParseActions(r.Actions); err != nil {
-		return sub, fmt.Errorf("%w: actions of %s: %w", ErrCorrupt, sub.ID, err)
+	if sub.Requests, err = scalar.ParseRequests(r.Requests); err != nil {
+		return sub, fmt.Errorf("%w: requests of %s: %w", ErrCorrupt, sub.ID, err)
 	}
 	return sub, nil
 }

@@ -69,7 +69,7 @@ CREATE TABLE @.subscriptions (
 	paused_at bigint NOT NULL,
 	admitted_generation bigint NOT NULL,
 	admitted bigint NOT NULL, -- position in the generation
-	actions text NOT NULL, -- JSON array, empty for none
+	requests text NOT NULL, -- JSON object, empty for none
 	schema text NOT NULL
 ) WITH (fillfactor = 70);
 CREATE INDEX subscriptions_shard ON @.subscriptions (event, shard, id);

@@ -14,7 +14,7 @@ import (
 )
 
 const subscriptionColumns = "id, principal, url, event, arguments, codes, generation, revision, created, refreshed, expires, truncated, " +
-	"suspended, suspended_after, failed_since, last_delivery, last_error, slow, not_before, paused_at, admitted_generation, admitted, actions, secrets, epoch, base, settled, open, upstream"
+	"suspended, suspended_after, failed_since, last_delivery, last_error, slow, not_before, paused_at, admitted_generation, admitted, requests, secrets, epoch, base, settled, open, upstream"
 
 // PutSubscription implements [store.SubscriptionStore].
 func (s *Store) PutSubscription(ctx context.Context, sub store.Subscription) (uint64, error) {
@@ -24,7 +24,7 @@ func (s *Store) PutSubscription(ctx context.Context, sub store.Subscription) (ui
 	}
 	conflict := false
 	p, h := sub.Progress, sub.Health
-	settled, actions := scalar.Spans(p.Settled), scalar.Actions(sub.Actions)
+	settled, requests := scalar.Spans(p.Settled), scalar.Requests(sub.Requests)
 	err = s.writer.submit(ctx, func(ctx context.Context, w *session) error {
 		var stored, generation int64
 		err := w.queryRow(ctx, "SELECT revision, generation FROM subscriptions WHERE id = ?", []any{sub.ID}, &stored, &generation)
@@ -35,15 +35,15 @@ func (s *Store) PutSubscription(ctx context.Context, sub store.Subscription) (ui
 			return nil
 		}
 		if stored > 0 && uint64(generation) == sub.Generation {
-			_, err = w.exec(ctx, "UPDATE subscriptions SET secrets = ?, codes = ?, revision = ?, refreshed = ?, expires = ?, truncated = ?, not_before = ?, paused_at = ?, actions = ? WHERE id = ?",
-				secrets, sub.Codes, int64(sub.Revision+1), scalar.Nanos(sub.RefreshedAt), scalar.Nanos(sub.ExpiresAt), sub.Truncated, scalar.Nanos(sub.NotBefore), scalar.Nanos(sub.PausedAt), actions, sub.ID)
+			_, err = w.exec(ctx, "UPDATE subscriptions SET secrets = ?, codes = ?, revision = ?, refreshed = ?, expires = ?, truncated = ?, not_before = ?, paused_at = ?, requests = ? WHERE id = ?",
+				secrets, sub.Codes, int64(sub.Revision+1), scalar.Nanos(sub.RefreshedAt), scalar.Nanos(sub.ExpiresAt), sub.Truncated, scalar.Nanos(sub.NotBefore), scalar.Nanos(sub.PausedAt), requests, sub.ID)
 			return err
 		}
 		_, err = w.exec(ctx, "INSERT OR REPLACE INTO subscriptions ("+subscriptionColumns+") VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
 			sub.ID, sub.Principal, sub.URL, sub.Event, []byte(sub.Arguments), sub.Codes, int64(sub.Generation), int64(sub.Revision+1),
 			scalar.Nanos(sub.CreatedAt), scalar.Nanos(sub.RefreshedAt), scalar.Nanos(sub.ExpiresAt), sub.Truncated,
 			h.Suspended, scalar.Nanos(h.SuspendedAfter), scalar.Nanos(h.FailedSince), scalar.Nanos(h.LastDeliveryAt), h.LastError, h.Slow, scalar.Nanos(sub.NotBefore), scalar.Nanos(sub.PausedAt),
-			int64(sub.Admitted.Generation), int64(sub.Admitted.Position), actions, secrets, int64(p.Epoch), int64(p.Base), settled, true, p.Upstream)
+			int64(sub.Admitted.Generation), int64(sub.Admitted.Position), requests, secrets, int64(p.Epoch), int64(p.Base), settled, true, p.Upstream)
 		return err
 	}, nil)
 	if err == nil && conflict {
@@ -62,11 +62,11 @@ type scanner interface{ Scan(...any) error }
 func (s *Store) scanSubscription(row scanner) (sub store.Subscription, err error) {
 	var arguments, secrets []byte
 	var generation, revision, created, refreshed, expires, suspendedAfter, failedSince, lastDelivery, notBefore, pausedAt, admittedGeneration, admitted, epoch, base int64
-	var settled, actions string
+	var settled, requests string
 	p, h := &sub.Progress, &sub.Health
 	if err := row.Scan(&sub.ID, &sub.Principal, &sub.URL, &sub.Event, &arguments, &sub.Codes, &generation, &revision, &created, &refreshed, &expires,
 		&sub.Truncated, &h.Suspended, &suspendedAfter, &failedSince, &lastDelivery, &h.LastError, &h.Slow, &notBefore, &pausedAt, &admittedGeneration, &admitted,
-		&actions, &secrets, &epoch, &base, &settled, &p.Open, &p.Upstream); err != nil {
+		&requests, &secrets, &epoch, &base, &settled, &p.Open, &p.Upstream); err != nil {
 		return sub, err
 	}
 	sub.Arguments, sub.Generation, sub.Revision = arguments, uint64(generation), uint64(revision)
@@ -81,8 +81,8 @@ func (s *Store) scanSubscription(row scanner) (sub store.Subscription, err error
 	if p.Settled, err = scalar.ParseSpans(settled); err != nil {
 		return sub, fmt.Errorf("%w: positions of %s: %w", ErrCorrupt, sub.ID, err)
 	}
-	if sub.Actions, err = scalar.ParseActions(actions); err != nil {
-		return sub, fmt.Errorf("%w: actions of %s: %w", ErrCorrupt, sub.ID, err)
+	if sub.Requests, err = scalar.ParseRequests(requests); err != nil {
+		return sub, fmt.Errorf("%w: requests of %s: %w", ErrCorrupt, sub.ID, err)
 	}
 	return sub, nil
 }

@@ -336,7 +336,7 @@ func (r *run) applyToAll(ctx context.Context, total int) error {
 	return nil
 }
 
-// applyTo sends the request for a single item.
+// applyTo sends the request for a single item and waits for its outcome.
 func (r *run) applyTo(ctx context.Context, i *item) error {
 	var body []byte
 	content := map[string]string{}
@@ -354,13 +354,17 @@ func (r *run) applyTo(ctx context.Context, i *item) error {
 			return err
 		}
 	}
-	answer, err := r.sendRequest(ctx, "POST", r.base+"/subscriptions/"+url.PathEscape(i.id)+"/"+r.verb.path, nil, body)
+	subscription := r.base + "/subscriptions/" + url.PathEscape(i.id)
+	answer, err := r.sendRequest(ctx, "POST", subscription+"/"+r.verb.path, nil, body)
 	if err != nil {
 		return err
 	}
-	var sent struct{ Attempt struct{ Category string } }
-	if i.eventID != "" && json.Unmarshal(answer, &sent) == nil && sent.Attempt.Category != "" {
-		return errors.New("the endpoint has refused again: " + plain.Text(sent.Attempt.Category))
+	attempt, err := r.awaitOutcome(ctx, subscription, answer, i.eventID)
+	if err != nil {
+		return err
+	}
+	if category, _ := attempt["category"].(string); category != "" {
+		return errors.New("the endpoint has refused again: " + plain.Text(category))
 	}
 	return nil
 }
@@ -416,6 +420,9 @@ func (r *run) continueCommand(after string) string {
 		if r.Filters[name] != "" {
 			words = append(words, "--"+name)
 		}
+	}
+	if r.Wait != DefaultWait {
+		words = append(words, "--wait", r.Wait.String())
 	}
 	if r.Rate != 0 {
 		words = append(words, "--rate", strconv.FormatFloat(r.Rate, 'f', -1, 64))

@@ -31,6 +31,8 @@ type crowd struct {
 	keys        map[string]bool
 	// answer answers an action by the path below /api/subscriptions/; nil with done.
 	answer func(path string) (status int, body string)
+	// shown are the answers to GET by the path below /api/subscriptions/.
+	shown map[string]string
 }
 
 func newCrowd(t *testing.T) *crowd {
@@ -50,6 +52,10 @@ func (c *crowd) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, _ := io.ReadAll(r.Body)
 	q := r.URL.Query()
 	name := strings.TrimPrefix(r.URL.Path, "/api/")
+	if text, ok := c.shown[strings.TrimPrefix(name, "subscriptions/")]; ok && r.Method == http.MethodGet {
+		io.WriteString(w, text)
+		return
+	}
 	if r.Method == http.MethodGet {
 		all, id := c.subscriptions, "id"
 		if name == "abandoned" {
@@ -107,7 +113,7 @@ func (c *crowd) ids() (ids []string) {
 // run runs a verb on many.
 func (c *crowd) run(ctx context.Context, verb string, change ...func(o *Options)) (stdout, stderr string, err error) {
 	var out, progress bytes.Buffer
-	o := Options{URL: c.URL, Token: "secret", Verb: verb, Rate: 1000, Filters: map[string]string{"host": "a.test"}, From: map[string]string{}, Stdout: &out, Stderr: &progress}
+	o := Options{URL: c.URL, Token: "secret", Verb: verb, Rate: 1000, Wait: DefaultWait, Filters: map[string]string{"host": "a.test"}, From: map[string]string{}, Stdout: &out, Stderr: &progress}
 	for _, f := range change {
 		f(&o)
 	}
@@ -175,11 +181,11 @@ func TestManySince(t *testing.T) {
 			"attempt": row{"eventId": fmt.Sprint("evt_", i), "event": "e", "at": fmt.Sprint("2026-11-22T14:00:0", i, ".123456789Z")}})
 	}
 	c.answer = func(string) (int, string) {
-		if len(c.acts) == 2 {
-			return 200, `{"done":true,"attempt":{"category":"timeout"}}`
-		}
-		return 200, `{"done":true,"attempt":{"status":204}}`
+		return 202, `{"done":false,"kind":"send","number":7}`
 	}
+	const attempts = `{"attempts":[{"eventId":"evt_4"},{"eventId":"evt_3"},{"eventId":"evt_1","category":"timeout"},{"eventId":"evt_1"}]}`
+	const performed = `{"requests":[{"kind":"replay","number":9,"done":8},{"kind":"send","number":9,"done":8}]}`
+	c.shown = map[string]string{"sub_000": performed, "sub_001": performed, "sub_000/attempts": attempts, "sub_001/attempts": attempts}
 	out, _, err := c.run(t.Context(), "retry", since)
 	if want := "retry: 4 done, 0 skipped, 1 failed\n  sub_000 evt_1: the endpoint has refused again: timeout\n"; out != want || err == nil {
 		t.Errorf("%v\n%s", err, out)

@@ -51,6 +51,9 @@ type Options struct {
 	Rate float64
 	// After is the ID of the subscription after which a verb for many subscriptions starts.
 	After string
+	// Wait is the maximum time to wait for the outcome of a request that the server performs later. If it is 0, the
+	// command does not wait.
+	Wait time.Duration
 	// Confirm asks for confirmation of an irreversible verb. It receives a description of the effect. If it is nil, no
 	// confirmation is required.
 	Confirm func(ctx context.Context, what string) error
@@ -209,6 +212,11 @@ func Run(ctx context.Context, o Options) error {
 		if err := json.Unmarshal(answer, &page); err != nil {
 			return notOperatorAPI(target, "200 without JSON")
 		}
+		if v.method == http.MethodPost && page["done"] == false {
+			if err := o.finish(ctx, base, answer, page); err != nil {
+				return err
+			}
+		}
 		if v.page != nil {
 			v.page(page)
 		}
@@ -266,6 +274,22 @@ func (o *Options) check(v *verb, ofMany bool) error {
 	}
 	if o.Verb == "test" && !json.Valid([]byte(o.Args[1])) {
 		return usage("the payload %q is not JSON", o.Args[1])
+	}
+	return nil
+}
+
+// finish waits for the outcome of the request that an answer names, and sets it in the page.
+func (o *Options) finish(ctx context.Context, base *url.URL, answer []byte, page map[string]any) error {
+	event := ""
+	if o.Verb == "retry" {
+		event = o.Args[1]
+	}
+	attempt, err := o.awaitOutcome(ctx, base.JoinPath("api").String()+"/subscriptions/"+url.PathEscape(o.Args[0]), answer, event)
+	if err != nil {
+		return err
+	}
+	if page["done"] = o.Wait > 0; attempt != nil {
+		page["attempt"] = attempt
 	}
 	return nil
 }
@@ -448,8 +472,8 @@ func printAll(w io.Writer, columns []string, rows []map[string]any) error {
 }
 
 // firstMembers lists the members of a subscription to print first, in order.
-var firstMembers = []string{"done", "action", "begins", "ended", "attempt", "eventId", "timestamp", "position", "bytes", "targeted", "data", "id", "principal", "event", "arguments", "url", "state", "attempts", "failures", "p50Ms", "p95Ms", "p99Ms", "behind", "waitingSince", "replay", "cursor",
-	"createdAt", "refreshedAt", "expiresAt", "lastDeliveryAt", "failedSince", "lastError", "lastErrorAt", "throttled", "truncated"}
+var firstMembers = []string{"done", "kind", "number", "begins", "ended", "attempt", "eventId", "timestamp", "position", "bytes", "targeted", "data", "id", "principal", "event", "arguments", "url", "state", "attempts", "failures", "p50Ms", "p95Ms", "p99Ms", "behind", "waitingSince", "replay", "cursor",
+	"createdAt", "refreshedAt", "expiresAt", "lastDeliveryAt", "failedSince", "lastError", "lastErrorAt", "throttled", "truncated", "requests"}
 
 func printOne(w io.Writer, names []string, m map[string]any) error {
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)

@@ -71,7 +71,7 @@ func TestManyAtServer(t *testing.T) {
 	run := func(verb string, more ...string) string {
 		t.Helper()
 		var out strings.Builder
-		o := Options{URL: console.URL, Token: "secret", Verb: verb, Rate: 1000, Filters: map[string]string{"host": strings.TrimPrefix(endpoint.URL, "http://")}, From: map[string]string{}, Stdout: &out, Stderr: &out}
+		o := Options{URL: console.URL, Token: "secret", Verb: verb, Rate: 1000, Wait: DefaultWait, Filters: map[string]string{"host": strings.TrimPrefix(endpoint.URL, "http://")}, From: map[string]string{}, Stdout: &out, Stderr: &out}
 		if len(more) > 0 {
 			o.From["since"] = more[0]
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/actor"
 	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 )
@@ -38,20 +39,20 @@ func (a *Admin) flushAttempts(ctx context.Context) error {
 	return wrapError("storing attempts", a.o.Webhooks.Flush(ctx))
 }
 
-func (a *Admin) SendAgain(ctx context.Context, id, eventID string, seen time.Time) (operator.Attempt, error) {
-	if _, err := a.webhookByID(ctx, id); err != nil {
-		return operator.Attempt{}, err
-	}
-	w := a.o.Webhooks
-	if err := a.flushAttempts(ctx); err != nil {
-		return operator.Attempt{}, err
-	}
-	made, err := w.LastAttempt(ctx, id, eventID, seen)
+func (a *Admin) SendAgain(ctx context.Context, id, eventID string, seen time.Time) (number uint64, err error) {
+	r, err := a.webhookByID(ctx, id)
 	if err != nil {
-		return operator.Attempt{}, err
+		return 0, err
 	}
-	if err := w.Ask(ctx, id, store.Action{Kind: store.ActionSendAgain, EventID: eventID, Seen: made.At}); err != nil {
-		return operator.Attempt{}, err
+	if q := r.Requests[store.RequestSend]; q.Key != "" && q.Key == actor.Key(ctx) {
+		return q.Number, nil
 	}
-	return w.LastAttempt(ctx, id, eventID, time.Time{})
+	if err := a.flushAttempts(ctx); err != nil {
+		return 0, err
+	}
+	made, err := a.o.Webhooks.LastAttempt(ctx, id, eventID, seen)
+	if err != nil {
+		return 0, err
+	}
+	return a.o.Webhooks.Ask(ctx, id, store.RequestSend, store.Request{Events: []store.Resend{{EventID: eventID, Seen: made.At}}})
 }

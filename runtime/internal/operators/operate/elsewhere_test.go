@@ -58,48 +58,40 @@ func newPair(t *testing.T) pair {
 	return p
 }
 
-// REP-13: an action on a subscription whose owner is dead is accepted after a while, and the caller is told its number.
-// The next owner performs it. The list of pending actions is bounded.
+// REP-13: a request for a subscription whose owner is dead is stored at once, and the caller is told its number. The next
+// owner performs it.
 func TestREP13NobodyAnswers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPair(t)
-		other, r, id := p.other, p.r, p.id
+		other, r, id := p.other.Admin, p.r, p.id
 		p.e.Emit(incident{ID: "1"})
 		settle(time.Minute)
 		r.want(t, "delivered", "1")
 		p.stop()
 		began := time.Now()
-		accepted := func(err error, number uint64) {
-			t.Helper()
-			got, ok := errors.AsType[*operator.AcceptedError](err)
-			if !ok || *got != (operator.AcceptedError{Subscription: id, Number: number}) {
-				t.Errorf("action %d: %v", number, err)
+		for want := range uint64(3) {
+			if number, err := other.Resume(t.Context(), id); number != want+1 || err != nil {
+				t.Errorf("request %d, %v", number, err)
 			}
 		}
-		_, err := other.SendAgain(t.Context(), id, "1", time.Time{})
-		accepted(err, 1)
-		if took := time.Since(began); took != 10*time.Second { // the endpoint's 5 s and 5 s
+		if number, err := other.SendAgain(t.Context(), id, "1", time.Time{}); number != 1 || err != nil {
+			t.Errorf("request %d, %v", number, err)
+		}
+		if _, err := other.SendAgain(t.Context(), id, "1", time.Time{}); !errors.Is(err, operator.ErrUnderWay) {
+			t.Errorf("again: %v", err)
+		}
+		if took := time.Since(began); took > 0 {
 			t.Errorf("after %v", took)
 		}
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
-		if err := other.Resume(ctx, id); !errors.Is(err, context.DeadlineExceeded) {
-			t.Error(err)
-		}
-		for n := range uint64(store.MaxActions - 2) {
-			accepted(other.Resume(t.Context(), id), n+3)
-		}
-		if err := other.Resume(t.Context(), id); err == nil || !strings.Contains(err.Error(), "pending actions") {
-			t.Errorf("one too many: %v", err)
+		if i, err := other.Get(t.Context(), id); err != nil || len(i.Requests) != 2 || !i.Requests[0].Pending() || !i.Requests[1].Pending() {
+			t.Errorf("%+v %v", i.Requests, err)
 		}
 		r.want(t, "nothing is done")
 		settle(10 * time.Minute)
 		r.want(t, "sent again", "1")
-		i, err := other.Get(t.Context(), id)
-		if err != nil || len(i.Actions) != store.MaxActions || slices.ContainsFunc(i.Actions, func(a operator.Action) bool { return a.Done.IsZero() }) {
-			t.Errorf("%+v %v", i.Actions, err)
+		if i, err := other.Get(t.Context(), id); err != nil || len(i.Requests) != 2 || i.Requests[0].Done != 3 || i.Requests[1].Done != 1 {
+			t.Errorf("%+v %v", i.Requests, err)
 		}
-		must(t, other.Resume(t.Context(), id)) // it takes the place of one that is done
 	})
 }
 

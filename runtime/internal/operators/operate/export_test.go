@@ -16,7 +16,6 @@ const (
 	TailBatch    = tailBatch
 	TailPage     = tailPage
 	SeekBatch    = seekBatch
-	OnceWait     = onceWait
 )
 
 // ErrNoWebhooks is the error of a server without webhooks.

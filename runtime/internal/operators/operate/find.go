@@ -58,7 +58,7 @@ type subscriptionView struct {
 func (s *subscriptionView) setRecord(r *engine.Listed) {
 	s.ID, s.Principal, s.Event, s.URL, s.Arguments = r.ID, r.Principal, r.Event, r.URL, r.Arguments
 	s.CreatedAt, s.RefreshedAt, s.ExpiresAt, s.Truncated = r.CreatedAt, r.RefreshedAt, r.ExpiresAt, r.Truncated
-	s.Unreadable, s.Actions = r.Unreadable, subscriber.Actions(&r.Subscription)
+	s.Unreadable, s.Requests = r.Unreadable, subscriber.Requests(&r.Subscription)
 	s.read = true
 }
 

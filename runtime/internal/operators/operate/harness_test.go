@@ -27,6 +27,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/frame"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/operators/operate"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/port"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/testkit/performed"
 	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server/callbacks"
@@ -138,6 +139,34 @@ func newBed(t *testing.T, o setup) *bed {
 	})
 	b.Admin = b.es.Admin().(*operate.Admin)
 	return b
+}
+
+// These methods wait until their requests are performed.
+
+func (b *bed) waiting() performed.Admin { return performed.Admin{Admin: b.Admin} }
+
+func (b *bed) Resume(ctx context.Context, id string) error { return b.waiting().Resume(ctx, id) }
+
+func (b *bed) Replay(ctx context.Context, id, cursor string, last store.Position) error {
+	return b.waiting().Replay(ctx, id, cursor, last)
+}
+
+func (b *bed) EndReplay(ctx context.Context, id string) error { return b.waiting().EndReplay(ctx, id) }
+
+func (b *bed) End(ctx context.Context, id string, e *events.Error) error {
+	return b.waiting().End(ctx, id, e)
+}
+
+func (b *bed) SendAgain(ctx context.Context, id, eventID string, seen time.Time) (operator.Attempt, error) {
+	return b.waiting().SendAgain(ctx, id, eventID, seen)
+}
+
+func (b *bed) RaiseGap(ctx context.Context, t operator.Target) (int, error) {
+	return b.waiting().RaiseGap(ctx, t)
+}
+
+func (b *bed) Terminate(ctx context.Context, t operator.Target, e *events.Error) (int, error) {
+	return b.waiting().Terminate(ctx, t, e)
 }
 
 // noteListChanged makes later changes of the list of event types notes.

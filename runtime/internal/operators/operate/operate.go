@@ -21,7 +21,6 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/webhooks/subscriber"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
-	"github.com/mcpe-gen/mcpe-gen/runtime/store/memory"
 )
 
 // A Host is the server that an [Admin] operates.
@@ -94,8 +93,7 @@ type Options struct {
 	Processes Processes
 	// Webhooks contains the server's webhook subscriptions. It is nil if the server does not support webhook delivery.
 	Webhooks *subscriber.Subscriptions
-	// Store is the server's store. If it implements [engine.Actions], it also stores operators' actions.
-	Store store.Store
+	Store    store.Store // of the server
 	// Outbox contains the rejected entries. It is nil if the server has no outbox.
 	Outbox engine.Outbox
 	// Dialect is the dialect of subscriptions that an operator creates.
@@ -107,8 +105,7 @@ type Options struct {
 
 // An Admin implements [operator.Admin].
 type Admin struct {
-	o   Options
-	own memory.Actions // used if the store does not remember actions
+	o Options
 
 	auditLog auditStore
 

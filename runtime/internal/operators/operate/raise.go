@@ -108,10 +108,11 @@ func countOrZero(n int, err error) (int, error) {
 func (a *Admin) raiseGapOf(ctx context.Context, r *store.Subscription) error {
 	if et := a.o.Host.EventType(r.Event); et != nil {
 		if err := a.markTypes(ctx, []eventtype.Type{et}, true); err != nil {
-			return err
+			return wrapError("raising a gap", err)
 		}
 	}
-	return a.performAction(ctx, r.ID, store.Action{Kind: store.ActionGap})
+	_, err := a.request(ctx, "raising a gap of", r.ID, store.RequestGap, store.Request{})
+	return err
 }
 
 // objectsOf returns the live subscriptions to an event type.
@@ -150,7 +151,7 @@ func (a *Admin) RaiseGap(ctx context.Context, t operator.Target) (int, error) {
 		if err == nil {
 			err = a.raiseGapOf(ctx, r)
 		}
-		return countOrZero(1, wrapError("raising a gap", err))
+		return countOrZero(1, err)
 	}
 	o := orders.To(t, orders.Gap, nil)
 	var storeErr error
@@ -234,7 +235,7 @@ func (a *Admin) Terminate(ctx context.Context, t operator.Target, e *events.Erro
 	}
 	if r, err := a.webhookRecord(ctx, t); r != nil || err != nil {
 		if err == nil {
-			err = a.End(ctx, r.ID, e)
+			_, err = a.End(ctx, r.ID, e)
 		}
 		return countOrZero(1, wrapError("terminating", err))
 	}

@@ -130,35 +130,39 @@ func (a *Admin) Failing(ctx context.Context, limit int) (found []operator.Webhoo
 	return found, total, nil
 }
 
-// performAction requests an action on a webhook subscription and waits for the result.
-func (a *Admin) performAction(ctx context.Context, id string, action store.Action) error {
+// request stores a request in the record of a webhook subscription and returns its number.
+func (a *Admin) request(ctx context.Context, what, id string, kind store.RequestKind, q store.Request) (number uint64, err error) {
 	if a.o.Webhooks == nil {
-		return fault.NotFound("subscription")
+		return 0, fault.NotFound("subscription")
 	}
-	return a.o.Webhooks.Ask(ctx, id, action)
+	number, err = a.o.Webhooks.Ask(ctx, id, kind, q)
+	return number, wrapError(what+" webhook subscription "+id, err)
 }
 
-func (a *Admin) Resume(ctx context.Context, id string) error {
-	return wrapError("resuming webhook subscription "+id, a.performAction(ctx, id, store.Action{Kind: store.ActionResume}))
+func (a *Admin) Resume(ctx context.Context, id string) (number uint64, err error) {
+	return a.request(ctx, "resuming", id, store.RequestResume, store.Request{})
 }
 
-func (a *Admin) End(ctx context.Context, id string, e *events.Error) error {
+func (a *Admin) End(ctx context.Context, id string, e *events.Error) (number uint64, err error) {
 	reason, err := json.Marshal(fault.Stored(cmp.Or(e, fault.Revoked())))
 	if err != nil {
-		return err
+		return 0, err
 	}
-	return wrapError("ending webhook subscription "+id, a.performAction(ctx, id, store.Action{Kind: store.ActionEnd, Reason: reason}))
+	return a.request(ctx, "ending", id, store.RequestEnd, store.Request{Reason: reason})
 }
 
-func (a *Admin) Replay(ctx context.Context, id, cursor string, last store.Position) error {
-	err := a.checkReplay(ctx, id, cursor, last)
-	if err == nil {
-		err = a.performAction(ctx, id, store.Action{Kind: store.ActionReplay, Cursor: cursor, Last: last})
+func (a *Admin) Replay(ctx context.Context, id, cursor string, last store.Position) (number uint64, err error) {
+	if err := a.checkReplay(ctx, id, cursor, last); err != nil {
+		return 0, wrapError("replaying webhook subscription "+id, err)
 	}
-	return wrapError("replaying webhook subscription "+id, err)
+	return a.request(ctx, "replaying", id, store.RequestReplay, store.Request{Cursor: cursor, Last: last})
 }
 
-// checkReplay returns an error for an invalid replay, before the action is stored.
+func (a *Admin) EndReplay(ctx context.Context, id string) (number uint64, err error) {
+	return a.request(ctx, "ending a replay of", id, store.RequestReplay, store.Request{Ends: true})
+}
+
+// checkReplay returns an error for an invalid replay, before the request is stored.
 func (a *Admin) checkReplay(ctx context.Context, id, cursor string, last store.Position) error {
 	r, err := a.webhookByID(ctx, id)
 	if err != nil {
@@ -181,10 +185,6 @@ func (a *Admin) webhookByID(ctx context.Context, id string) (store.Subscription,
 		return r, fault.NotFound("subscription")
 	}
 	return r, nil
-}
-
-func (a *Admin) EndReplay(ctx context.Context, id string) error {
-	return wrapError("ending a replay of webhook subscription "+id, a.performAction(ctx, id, store.Action{Kind: store.ActionEndReplay}))
 }
 
 func (a *Admin) Pause(ctx context.Context, id string) error { return a.setPaused(ctx, id, true) }

@@ -282,7 +282,7 @@ func (g *guest) recorded(ctx context.Context, id string) (found bool, err error)
 }
 
 const (
-	// actTime is the timeout of a request for an action. A replay is answered within 15 s, done or not.
+	// actTime is the timeout of a request for an action.
 	actTime = 20 * time.Second
 	// retryTime is the maximum time until an action is done. Several faults in a row can take up actTime each.
 	retryTime = 3 * time.Minute
@@ -291,12 +291,10 @@ const (
 // act requests an action through the operators' API until it is done.
 func (g *guest) act(ctx context.Context, verb string, body any) bool {
 	tries, key := 0, crand.Text()
-	var accepted struct {
-		Action uint64 `json:"action"`
-	}
+	var accepted stored
 	return g.retryWithin(ctx, verb, actTime, retryTime, func(ctx context.Context) error {
-		if accepted.Action > 0 {
-			return g.checkDone(ctx, accepted.Action)
+		if accepted.Number > 0 {
+			return g.checkDone(ctx, accepted)
 		}
 		tries++
 		g.unsure = g.unsure || verb == "pause" && tries > 1
@@ -314,31 +312,35 @@ func (g *guest) act(ctx context.Context, verb string, body any) bool {
 			if err := json.Unmarshal(text, &accepted); err != nil {
 				return err
 			}
-		case status < http.StatusInternalServerError:
-			key = crand.Text() // the response to this one is remembered
 		}
 		return fmt.Errorf("%d %s", status, text)
 	})
 }
 
-// checkDone returns an error while an accepted action is not done.
-func (g *guest) checkDone(ctx context.Context, number uint64) error {
+// A stored is a request that a server has stored.
+type stored struct {
+	Kind   string `json:"kind"`
+	Number uint64 `json:"number"`
+}
+
+// checkDone returns an error while a stored request is not performed.
+func (g *guest) checkDone(ctx context.Context, asked stored) error {
 	status, text, err := g.request(ctx, http.MethodGet, "/ops/api/subscriptions/"+g.id, "", nil)
 	if err != nil || status == http.StatusNotFound {
 		return err
 	}
 	var s struct {
-		Actions []struct {
-			Number uint64     `json:"number"`
-			Done   *time.Time `json:"done"`
-		} `json:"actions"`
+		Requests []struct {
+			stored
+			Done uint64 `json:"done"`
+		} `json:"requests"`
 	}
 	if err := json.Unmarshal(text, &s); err != nil || status != http.StatusOK {
 		return fmt.Errorf("%d %s: %w", status, text, err)
 	}
-	for _, a := range s.Actions {
-		if a.Number == number && a.Done == nil {
-			return fmt.Errorf("action %d is accepted, but not done", number)
+	for _, q := range s.Requests {
+		if q.Kind == asked.Kind && q.Done < asked.Number {
+			return fmt.Errorf("request %d to %s is stored, but not performed", asked.Number, asked.Kind)
 		}
 	}
 	return nil

@@ -17,6 +17,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/port"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/testkit/performed"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server/operators"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server/replicas"
@@ -74,6 +75,9 @@ type member struct {
 	name    string
 	gone    bool
 }
+
+// Admin returns the operator's view of the member. Its requests return once they are performed.
+func (m *member) Admin() performed.Admin { return performed.Admin{Admin: m.Server.Admin()} }
 
 func newFleet(t *testing.T, e Engine) *fleet {
 	t.Helper()

@@ -248,24 +248,24 @@ func ordersSurviveTheOwner(f *fleet) {
 
 func onceOverReplicas(f *fleet) {
 	f.start(2)
-	var n atomic.Int32
+	id := f.members[0].subscribe("ann", params(hook(0), secretA, "")).ID
+	ctx := operator.WithKey(f.Context(), "k")
 	var wg sync.WaitGroup
 	for i := range 10 {
 		wg.Go(func() {
-			got, err := f.members[i%2].Admin().Once(f.Context(), "k", []byte("r"), func() ([]byte, error) {
-				n.Add(1)
-				time.Sleep(20 * time.Millisecond)
-				return []byte("outcome"), nil
-			})
-			if err != nil || string(got) != "outcome" {
-				f.Errorf("%q %v", got, err)
+			admin := f.members[i%2].Server.Admin()
+			if number, err := admin.Resume(ctx, id); err != nil || number != 1 {
+				f.Errorf("request %d, %v", number, err)
+			}
+			if eventID, err := admin.Test(ctx, id, []byte(`{"id":"1","severity":"P1"}`)); err != nil || eventID != "test_k" {
+				f.Errorf("event %s, %v", eventID, err)
 			}
 		})
 	}
 	wg.Wait()
-	if n.Load() != 1 {
-		f.Errorf("executed %d times", n.Load())
-	}
+	f.soon("the test event", func() bool { return len(f.r.requestsTo(hook(0))) > 0 })
+	f.idle()
+	f.equal("the test event", f.r.requestsTo(hook(0)), "test_k")
 }
 
 // hooksRun tests that hooks are called with Restored set at a takeover. OnUnsubscribe is not called at a handover and

@@ -13,8 +13,8 @@ import (
 
 	"github.com/mcpe-gen/mcpe-gen/internal/testkit/sampletest"
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/actor"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/eventtype/eventtypetest"
-	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 )
 
@@ -70,12 +70,12 @@ func handOver(t *testing.T, f *deployment) {
 		for ctx.Err() == nil {
 			time.Sleep(rand.N(time.Second))
 			if rand.N(2) == 0 {
-				replayPaused(t, f, other, res.ID, *res.Cursor)
+				replayPaused(t, other, res.ID, *res.Cursor)
 				continue
 			}
 			time.Sleep(while) // until the owner knows that the pause is over
 			asked := time.Now()
-			ask(t, f, other, res.ID, store.Action{Kind: store.ActionGap})
+			ask(t, other, res.ID, store.RequestGap, store.Request{})
 			if !slices.ContainsFunc(f.r.to("a"), func(d *received) bool { return d.what == wire.EnvelopeGap && d.at.After(asked) }) {
 				t.Errorf("the gap of %v is done, but was not signaled", asked)
 			}
@@ -104,31 +104,29 @@ func handOver(t *testing.T, f *deployment) {
 }
 
 // replayPaused pauses a subscription, begins and ends a replay half of the time, and continues it.
-func replayPaused(t *testing.T, f *deployment, p *process, id, cursor string) {
+func replayPaused(t *testing.T, p *process, id, cursor string) {
 	if err := p.SetPaused(t.Context(), id, true); err != nil {
 		t.Error(err)
 	}
 	time.Sleep(while + rand.N(3*time.Second)) // the attempts in flight at the beginning of a replay do not count
 	if rand.N(2) == 0 {
-		ask(t, f, p, id, store.Action{Kind: store.ActionReplay, Cursor: cursor})
+		ask(t, p, id, store.RequestReplay, store.Request{Cursor: cursor})
 		time.Sleep(rand.N(200 * time.Millisecond))
-		ask(t, f, p, id, store.Action{Kind: store.ActionEndReplay})
+		ask(t, p, id, store.RequestReplay, store.Request{Ends: true})
 	}
 	if err := p.SetPaused(t.Context(), id, false); err != nil {
 		t.Error(err)
 	}
 }
 
-// ask has an action performed, and waits until it is done.
-func ask(t *testing.T, f *deployment, p *process, id string, a store.Action) {
-	err := p.Ask(t.Context(), id, a)
-	for accepted := new(operator.AcceptedError); errors.As(err, &accepted); time.Sleep(50 * time.Millisecond) {
-		r, _ := f.stored(id)
-		if !slices.ContainsFunc(r.Actions, func(o store.Action) bool { return o.Number == accepted.Number && o.Done.IsZero() }) {
-			return
-		}
+// ask has a request performed, and waits until it is.
+func ask(t *testing.T, p *process, id string, kind store.RequestKind, q store.Request) {
+	ctx := actor.WithKey(t.Context(), fmt.Sprint(time.Now().UnixNano())) // ask again for the same
+	err := errPending
+	for errors.Is(err, errPending) {
+		err = p.perform(ctx, id, kind, q)
 	}
 	if err != nil {
-		t.Errorf("%s: %v", a.Kind, err)
+		t.Errorf("%s: %v", kind, err)
 	}
 }

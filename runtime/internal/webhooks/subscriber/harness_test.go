@@ -449,7 +449,35 @@ func contains(err error, text string) bool {
 	return err != nil && strings.Contains(err.Error(), text)
 }
 
-// replay asks for a replay.
+// errPending is returned by perform if nobody performs the request.
+var errPending = errors.New("the request is pending")
+
+// perform has a request performed, and waits 20 s for its outcome.
+func (p *process) perform(ctx context.Context, id string, kind store.RequestKind, q store.Request) error {
+	number, err := p.Ask(ctx, id, kind, q)
+	if err != nil {
+		return err
+	}
+	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+		r, ok := p.f.stored(id)
+		switch q := r.Requests[kind]; {
+		case !ok && kind == store.RequestEnd:
+			return nil
+		case ok && q.Done.Number >= number && q.Done.Failure != "":
+			return errors.New(q.Done.Failure)
+		case ok && q.Done.Number >= number:
+			return nil
+		}
+	}
+	return errPending
+}
+
+// replay has a replay begun.
 func (p *process) replay(ctx context.Context, id, cursor string, last store.Position) error {
-	return p.Ask(ctx, id, store.Action{Kind: store.ActionReplay, Cursor: cursor, Last: last})
+	return p.perform(ctx, id, store.RequestReplay, store.Request{Cursor: cursor, Last: last})
+}
+
+// endReplay has a replay ended.
+func (p *process) endReplay(ctx context.Context, id string) error {
+	return p.perform(ctx, id, store.RequestReplay, store.Request{Ends: true})
 }

@@ -8,9 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
-	"github.com/mcpe-gen/mcpe-gen/runtime/internal/webhooks/netguard"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
@@ -133,48 +131,17 @@ func TestREP12LostAnswerToAnAdmission(t *testing.T) {
 	}
 }
 
-// SRV-8: a record that was read before an action was stored begins nothing, and forgets nothing that was begun.
+// SRV-8: a record that was read before a request was stored, or after it was performed, begins nothing.
 func TestSRV8PerformOfAnOlderRecord(t *testing.T) {
-	begun := map[uint64]chan struct{}{1: make(chan struct{})}
-	h := &Live{actions: begun}
-	if tried := new(Subscriptions).startActions(h, nil); tried != nil || len(h.actions) != 1 {
-		t.Errorf("%v, %v", tried, h.actions)
-	}
-}
-
-// SRV-8: who waits for an action learns that it was done although newer ones have taken its place while an older one is
-// pending, and that the subscription has ended although another one has begun since.
-func TestSRV8AwaitWhatHasLeftTheRecord(t *testing.T) {
-	guard, err := netguard.New(netguard.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer guard.Close()
-	at := time.Now()
-	for name, c := range map[string]struct {
-		created time.Time
-		kind    store.ActionKind
-		there   bool
-		gone    bool // the error is NotFound
-	}{
-		"done and dropped":         {at, store.ActionGap, true, false},
-		"ended":                    {at, store.ActionEnd, false, false},
-		"ended and begun again":    {at.Add(time.Second), store.ActionEnd, true, false},
-		"of the one that was gone": {at.Add(time.Second), store.ActionGap, true, true},
-		"gone, and a clock behind": {at.Add(-time.Second), store.ActionGap, true, true},
-		"of one that is gone":      {at, store.ActionGap, false, true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			s := &storedOne{there: c.there}
-			if c.there {
-				s.r = store.Subscription{ID: "s", CreatedAt: c.created, Actions: []store.Action{{Number: 1, At: at.Add(time.Minute)}, {Number: 18, At: at.Add(time.Minute)}}}
-			}
-			w := &Subscriptions{store: s, guard: guard}
-			err := w.awaitAction(t.Context(), &store.Subscription{ID: "s", CreatedAt: at}, &store.Action{Number: 2, Kind: c.kind, At: at}, nil)
-			if (err != nil) != c.gone || c.gone && !errors.Is(err, events.ErrNotFound) {
-				t.Error(err)
-			}
-		})
+	h := &Live{requests: map[store.RequestKind]*performedRequest{store.RequestGap: {Request: store.Request{Number: 2}}}}
+	for number, want := range map[uint64]bool{1: false, 2: false, 3: true} {
+		q := store.Request{Number: number}
+		if got := h.isNewRequest(store.RequestGap, &q); got != want {
+			t.Errorf("%d is new: %v", number, got)
+		}
+		if q.Done.Number = number; h.isNewRequest(store.RequestEnd, &q) {
+			t.Errorf("%d is new although it was performed", number)
+		}
 	}
 }
 

@@ -16,12 +16,12 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 )
 
-// ReplayTime is the maximum time that an ActionReplay waits for a check.
+// ReplayTime is the maximum time that a replay waits for a check.
 const ReplayTime = 10 * time.Second
 
-// replay performs an ActionReplay. It never skips unsettled occurrences. After an error, the subscription continues at
-// its previous position.
-func (w *Subscriptions) replay(ctx context.Context, h *Live, r *store.Action) error {
+// replay performs a RequestReplay that begins a replay. It never skips unsettled occurrences. After an error, the
+// subscription continues at its previous position.
+func (w *Subscriptions) replay(ctx context.Context, h *Live, q *store.Request) error {
 	a, err := h.reader.Current()
 	if err != nil {
 		return fault.NotFound("event")
@@ -30,26 +30,12 @@ func (w *Subscriptions) replay(ctx context.Context, h *Live, r *store.Action) er
 	case a.Def.Kernel().NoReplay:
 		return NoReplay(h.Type.Name())
 	case a.Def.Check() == nil:
-		return w.replayFromLog(ctx, h, a, r)
-	case r.Last > 0:
+		return w.replayFromLog(ctx, h, a, q)
+	case q.Last > 0:
 		return untilError(h.Type.Name())
 	default:
-		return w.replayFromCheck(ctx, h, a, r.Cursor)
+		return w.replayFromCheck(ctx, h, a, q.Cursor)
 	}
-}
-
-// endReplay performs an ActionEndReplay. If an earlier owner has begun it, the replay may have ended already.
-func (w *Subscriptions) endReplay(ctx context.Context, h *Live, r *store.Action) error {
-	if h.Handle.Replaying() == nil {
-		if r.Begun {
-			return nil
-		}
-		return fault.NotFound("replay")
-	}
-	if !w.editAction(h, r, "begun", func(stored *store.Action) { stored.Begun = true }) {
-		return delivery.ErrClosed
-	}
-	return h.Handle.EndReplay(ctx)
 }
 
 // NoReplay returns the error for a request to replay occurrences or signal a gap of a type without replay (CUR-7).
@@ -106,7 +92,7 @@ func (w *Subscriptions) checkCursor(ctx context.Context, et eventtype.Type, prin
 	return nil
 }
 
-// CheckReplay performs the initial checks of an ActionReplay for a subscription that another process owns.
+// CheckReplay performs the initial checks of a replay for a subscription that another process owns.
 func (w *Subscriptions) CheckReplay(ctx context.Context, r *store.Subscription, cursor string, last store.Position) error {
 	et, ok := w.host.Type(r.Event)
 	if !ok || et.Current() == nil {
@@ -126,7 +112,7 @@ func (w *Subscriptions) CheckReplay(ctx context.Context, r *store.Subscription, 
 }
 
 // replayFromLog replays from the type's log.
-func (w *Subscriptions) replayFromLog(ctx context.Context, h *Live, a eventtype.Arguments, r *store.Action) error {
+func (w *Subscriptions) replayFromLog(ctx context.Context, h *Live, a eventtype.Arguments, q *store.Request) error {
 	unlock, err := w.keys.Lock(ctx, h.ID)
 	if err != nil {
 		return err
@@ -135,20 +121,20 @@ func (w *Subscriptions) replayFromLog(ctx context.Context, h *Live, a eventtype.
 	if w.Get(h.ID) != h {
 		return delivery.ErrClosed
 	}
-	if err := w.checkCursor(ctx, h.Type, h.Principal, a, r.Cursor); err != nil {
+	if err := w.checkCursor(ctx, h.Type, h.Principal, a, q.Cursor); err != nil {
 		return err
 	}
 	_, head := h.Type.Topic().Bounds()
-	from, err := h.Type.Topic().Start(ctx, a.Def.Kernel(), head, topic.Replay{Cursor: &r.Cursor})
+	from, err := h.Type.Topic().Start(ctx, a.Def.Kernel(), head, topic.Replay{Cursor: &q.Cursor})
 	if err != nil {
 		return err
 	}
 	begun := func(replay *delivery.Replay) bool {
-		return w.editAction(h, r, "begun", func(stored *store.Action) {
-			stored.Begun, stored.Last, stored.Settled = true, replay.Last, replay.Settled
+		return w.editRequest(h, store.RequestReplay, "begun", func(stored *store.Request) {
+			stored.Replay = &store.Replay{Actor: replay.By, Last: replay.Last, Settled: replay.Settled}
 		})
 	}
-	if err := h.Handle.Rewind(ctx, min(from.Position, h.Handle.Base()), r.Last, begun); err != nil {
+	if err := h.Handle.Rewind(ctx, min(from.Position, h.Handle.Base()), q.Last, begun); err != nil {
 		return err
 	}
 	if from.Truncated {
@@ -233,7 +219,7 @@ func (w *Subscriptions) currentLife(h *Live) *Live {
 	return h
 }
 
-// gap performs an ActionGap. It waits for the first attempt, because only the owner knows of the envelope. If the owner
+// gap performs a RequestGap. It waits for the first attempt, because only the owner knows of the envelope. If the owner
 // changes before, the next one sends an envelope.
 func (w *Subscriptions) gap(ctx context.Context, h *Live) error {
 	sent, err := h.Handle.Gap()

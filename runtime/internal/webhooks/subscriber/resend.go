@@ -5,15 +5,15 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/webhooks/delivery"
 	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 )
 
-// errUnderWay is returned if another caller is resending the occurrence or has just resent it.
+// errUnderWay is returned if a request to resend the occurrence is pending, or another attempt at it was made.
 var errUnderWay = fmt.Errorf("%w: an attempt at this occurrence", operator.ErrUnderWay)
 
 // Attempts returns the stored attempts of a subscription, newest first.
@@ -46,39 +46,24 @@ func (w *Subscriptions) LastAttempt(ctx context.Context, id, eventID string, see
 	return all[i], nil
 }
 
-// A resendTracker tracks the occurrences of each subscription that are being resent.
-type resendTracker struct {
-	mu   sync.Mutex
-	held map[[2]string]bool
-}
-
-// reserve reserves the occurrence for the caller until free is called. It returns false if another caller is resending
-// it.
-func (s *resendTracker) reserve(id, eventID string) (free func(), ok bool) {
-	k := [2]string{id, eventID}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.held[k] {
-		return nil, false
+// sendAll repeats the attempts at occurrences, one after another. It does not repeat an attempt if another one has been
+// made since the operator's request, or is in flight.
+func (w *Subscriptions) sendAll(ctx context.Context, h *Live, all []store.Resend) error {
+	var failed []error
+	for _, e := range all {
+		err := w.sendAgain(ctx, h, e.EventID, e.Seen)
+		switch {
+		case errors.Is(err, delivery.ErrClosed):
+			return err
+		case err != nil && !errors.Is(err, errUnderWay):
+			failed = append(failed, fmt.Errorf("event %s: %w", e.EventID, err))
+		}
 	}
-	if s.held == nil {
-		s.held = map[[2]string]bool{}
-	}
-	s.held[k] = true
-	return func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		delete(s.held, k)
-	}, true
+	return errors.Join(failed...)
 }
 
 // sendAgain repeats the attempt at an occurrence.
 func (w *Subscriptions) sendAgain(ctx context.Context, h *Live, eventID string, seen time.Time) error {
-	free, ok := w.sending.reserve(h.ID, eventID)
-	if !ok {
-		return errUnderWay
-	}
-	defer free()
 	if err := w.engine.Flush(ctx); err != nil {
 		return err
 	}

@@ -312,7 +312,7 @@ func TestSUB11RequestsWhileItIsTakenUp(t *testing.T) {
 			return nil
 		},
 		"an operator": func(t *testing.T, _ *deployment, p *process, _, id string) []string {
-			if err := p.Ask(t.Context(), id, store.Action{Kind: store.ActionResume}); err != nil {
+			if err := p.perform(t.Context(), id, store.RequestResume, store.Request{}); err != nil {
 				t.Error(err)
 			}
 			return []string{"1", "2"}

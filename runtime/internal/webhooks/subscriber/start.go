@@ -63,7 +63,7 @@ func (w *Subscriptions) begin(ctx context.Context, p *ownedShard, r *store.Subsc
 		b.request.holdDeliveries(h, w.Now)
 		w.logEvent(ctx, "webhook subscription begins", h)
 	}
-	w.startActions(h, r.Actions)
+	w.performRequests(h, r)
 	return nil
 }
 

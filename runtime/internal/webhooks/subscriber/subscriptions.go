@@ -6,7 +6,7 @@
 // ownedshard.go), restores their subscriptions from the records (restore.go) and answers requests for all subscriptions
 // (subscribe.go). The file request.go parses requests, start.go makes a subscription live, and sync.go applies changes
 // by other processes. The files end.go and obsolete.go end subscriptions. The file change.go handles changed event
-// types and rechecks the author's hooks. The files actions.go and replay.go perform operators' actions and replays. The
+// types and rechecks the author's hooks. The files operator.go, replay.go and resend.go perform operators' requests. The
 // file revocation.go applies earlier revocations and gaps to restored subscriptions. A subscription reads the type's
 // log (reader.go) or the occurrences of a check (feedreader.go).
 package subscriber
@@ -51,7 +51,6 @@ type Subscriptions struct {
 
 	reading chan struct{} // semaphore of the shards being read
 	syncs   syncQueue
-	sending resendTracker
 
 	mu          sync.Mutex
 	closed      bool
@@ -79,9 +78,7 @@ type Live struct {
 	admitted   store.ControlPosition
 	created    int64 // Unix nanoseconds, like refreshed
 
-	// actions maps the number of each started action to a channel that is closed after the action has been tried.
-	// Guarded by Subscriptions.mu.
-	actions map[uint64]chan struct{}
+	requests map[store.RequestKind]*performedRequest // guarded by Subscriptions.mu
 
 	// Guarded by Subscriptions.mu; values of the record that was read last:
 	revision  uint64
@@ -249,7 +246,7 @@ func (w *Subscriptions) addLive(h, earlier *Live) error {
 	case w.byID[h.ID] != earlier:
 		return errNoRecord
 	default:
-		h.charge, h.actions, h.gaps, earlier.next = earlier.charge, earlier.actions, earlier.gaps, h
+		h.charge, h.requests, h.gaps, earlier.next = earlier.charge, earlier.requests, earlier.gaps, h
 		delete(h.ownedShard.live, earlier)
 	}
 	h.ownedShard.live[h] = struct{}{}

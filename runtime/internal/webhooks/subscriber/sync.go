@@ -164,7 +164,7 @@ func (w *Subscriptions) readRecord(ctx context.Context, id string) (*store.Subsc
 func (w *Subscriptions) hasEnded(r *store.Subscription) bool { return r == nil || Lapsed(r, w.Now()) }
 
 // reconcile makes the live subscription with the id match its record, which is nil if it does not exist. It ends the
-// subscription, makes it live, or applies the changes and starts the pending actions. The caller must hold the key.
+// subscription, makes it live, or applies the changes and performs the new requests. The caller must hold the key.
 func (w *Subscriptions) reconcile(ctx context.Context, id string, r *store.Subscription) error {
 	h := w.Get(id)
 	if r == nil {
@@ -221,6 +221,6 @@ func (w *Subscriptions) applyRecord(h *Live, r *store.Subscription) (found deliv
 	} else {
 		h.Handle.HoldUntil(r.NotBefore)
 	}
-	w.startActions(h, r.Actions)
+	w.performRequests(h, r)
 	return found, refreshed
 }

@@ -40,10 +40,11 @@ func Subscription(id string) store.Subscription {
 		Generation: 1<<63 + 5, // generations use all 64 bits
 		Admitted:   store.ControlPosition{Generation: 1<<63 + 1, Position: 1<<62 + 2},
 		CreatedAt:  At(0), RefreshedAt: At(1), ExpiresAt: At(2), Truncated: true, NotBefore: At(6), PausedAt: At(7),
-		Actions: []store.Action{
-			{Number: 1, Kind: store.ActionReplay, At: At(8).UTC(), Actor: "ann", Cursor: "c", Last: 9, Settled: []store.Span{{From: 3, To: 9}}, Done: At(9).UTC(), Failure: json.RawMessage(`{"text":"no"}`)},
-			{Number: 2, Kind: store.ActionSendAgain, At: At(10).UTC(), EventID: "e", Seen: At(11).UTC()},
-			{Number: 3, Kind: store.ActionEnd, At: At(12).UTC(), Reason: json.RawMessage(`{"code":-32012}`)},
+		Requests: map[store.RequestKind]store.Request{
+			store.RequestReplay: {Number: 2, Key: "k", At: At(8).UTC(), Actor: "ann", Cursor: "c", Last: 9, Done: store.Outcome{Number: 1, At: At(9).UTC(), Failure: "no"},
+				Replay: &store.Replay{Actor: "bob", Last: 8, Settled: []store.Span{{From: 3, To: 9}}}},
+			store.RequestSend: {Number: 1, At: At(10).UTC(), Events: []store.Resend{{EventID: "e", Seen: At(11).UTC()}}},
+			store.RequestEnd:  {Number: 1, At: At(12).UTC(), Ends: true, Reason: json.RawMessage(`{"code":-32012}`)},
 		},
 		Progress: store.Progress{Epoch: 1<<64 - 1, Base: 7, Settled: []store.Span{{From: 9, To: 9}, {From: 12, To: 20}}, Open: true, Upstream: "u7"},
 		Health:   store.Health{Suspended: true, SuspendedAfter: At(3), FailedSince: At(4), LastDeliveryAt: At(5), LastError: "timeout", Slow: true},

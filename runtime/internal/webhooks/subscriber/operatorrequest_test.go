@@ -2,9 +2,7 @@ package subscriber_test
 
 import (
 	"errors"
-	"fmt"
 	"net/http"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -23,25 +21,25 @@ func keepingAttempts(o *subscriber.Options, _ *eventtypetest.Options) {
 	o.Delivery.Attempts, o.Delivery.AttemptBounds = o.Store.(engine.Attempts), engine.AttemptBounds{PerSubscription: 10, MaxAge: time.Hour, Total: 100}
 }
 
-// reasonText is the reason of an ActionEnd that says no more.
+// reasonText is the reason of a RequestEnd that says no more.
 const reasonText = `{"code":-32025,"message":"Forbidden","data":{"reason":"no more"}}`
 
-// actions are the actions of each kind, with what the receiver of a subscription that was sent 1 gets from them.
-var actions = map[string]struct {
-	action store.Action
-	want   []string
+// requests are the requests of each kind, with what the receiver of a subscription that was sent 1 gets from them.
+var requests = map[store.RequestKind]struct {
+	request store.Request
+	want    []string
 }{
-	"send again": {store.Action{Kind: store.ActionSendAgain, EventID: "1"}, []string{"1"}},
-	"gap":        {store.Action{Kind: store.ActionGap}, []string{"gap"}},
-	"end":        {store.Action{Kind: store.ActionEnd, Reason: []byte(reasonText)}, []string{terminated(events.Forbidden("no more"))}},
-	"resume":     {store.Action{Kind: store.ActionResume}, nil},
-	"replay":     {store.Action{Kind: store.ActionReplay}, []string{"1"}},
+	store.RequestSend:   {store.Request{Events: []store.Resend{{EventID: "1"}}}, []string{"1"}},
+	store.RequestGap:    {store.Request{}, []string{"gap"}},
+	store.RequestEnd:    {store.Request{Reason: []byte(reasonText)}, []string{terminated(events.Forbidden("no more"))}},
+	store.RequestResume: {store.Request{}, nil},
+	store.RequestReplay: {store.Request{}, []string{"1"}},
 }
 
 // SRV-8, REP-13: what an operator has asked for is done once, wherever it was asked for, whatever process dies: the one
 // that was asked, or the owner before it has heard of it.
-func TestSRV8ActionsLast(t *testing.T) {
-	for kind, c := range actions {
+func TestSRV8RequestsLast(t *testing.T) {
+	for kind, c := range requests {
 		for name, ask := range map[string]func(f *deployment, owner, other *process, ask func(p *process) error) (*process, error){
 			"at the owner": func(_ *deployment, owner, _ *process, ask func(*process) error) (*process, error) {
 				return owner, ask(owner)
@@ -60,39 +58,39 @@ func TestSRV8ActionsLast(t *testing.T) {
 				return owner, ask(other)
 			},
 		} {
-			t.Run(kind+" "+name, func(t *testing.T) {
+			t.Run(string(kind)+" "+name, func(t *testing.T) {
 				bubble(t, func(t *testing.T, f *deployment) {
 					owner, other := f.process(keepingAttempts).own(), f.process(keepingAttempts)
 					res := owner.subscribe("ann", origin+"a")
 					owner.emit("1")
 					time.Sleep(while)
 					f.r.wants("delivered", "a", "1")
-					a := c.action
-					if a.Kind == store.ActionReplay {
-						a.Cursor = *res.Cursor
+					q := c.request
+					if kind == store.RequestReplay {
+						q.Cursor = *res.Cursor
 					}
 					began := time.Now()
 					owner, err := ask(f, owner, other, func(p *process) error {
-						return p.Ask(actor.With(t.Context(), "olga"), res.ID, a)
+						return p.perform(actor.With(t.Context(), "olga"), res.ID, kind, q)
 					})
 					heard := !strings.HasPrefix(name, "before") && !strings.HasPrefix(name, "and")
 					if took := time.Since(began); heard && (err != nil || took > time.Second) {
 						t.Errorf("%v after %v", err, took)
 					}
-					if !heard && !errors.As(err, new(*operator.AcceptedError)) {
+					if !heard && !errors.Is(err, errPending) {
 						t.Errorf("nobody has heard of it: %v", err)
 					}
 					time.Sleep(10 * time.Minute) // an owner compares what is stored
 					f.r.wants("done", "a", append([]string{"1"}, c.want...)...)
 					r, ok := f.stored(res.ID)
-					if a.Kind == store.ActionEnd {
+					if kind == store.RequestEnd {
 						if ok {
 							t.Error("it is still stored")
 						}
 						return
 					}
-					if len(r.Actions) != 1 || r.Actions[0].Done.IsZero() || r.Actions[0].Failure != nil || r.Actions[0].Actor != "olga" {
-						t.Errorf("%+v", r.Actions)
+					if q := r.Requests[kind]; len(r.Requests) != 1 || q.Pending() || q.Done.Failure != "" || q.Done.At.IsZero() || q.Actor != "olga" || len(q.Events) > 0 {
+						t.Errorf("%+v", r.Requests)
 					}
 					owner.Changed(res.ID, engine.Shard{Topic: "e"})
 					time.Sleep(time.Minute)
@@ -103,13 +101,13 @@ func TestSRV8ActionsLast(t *testing.T) {
 	}
 }
 
-// SRV-8: an action that is done is not done again while the store does not take that it is.
-func TestSRV8ActionsOnce(t *testing.T) {
+// SRV-8: a request that is performed is not done again while the store does not take that it is.
+func TestSRV8RequestsOnce(t *testing.T) {
 	bubble(t, func(t *testing.T, f *deployment) {
 		p := f.process(keepingAttempts).own()
 		id := p.subscribe("ann", origin+"a").ID
 		p.faults("Owned.PutSubscription")
-		if err := p.Ask(t.Context(), id, store.Action{Kind: store.ActionGap}); !errors.As(err, new(*operator.AcceptedError)) {
+		if err := p.perform(t.Context(), id, store.RequestGap, store.Request{}); !errors.Is(err, errPending) {
 			t.Errorf("it is not stored that it is done: %v", err)
 		}
 		p.Changed(id, engine.Shard{Topic: "e"})
@@ -118,8 +116,8 @@ func TestSRV8ActionsOnce(t *testing.T) {
 		time.Sleep(10 * time.Minute)
 		f.r.wants("once", "a", "gap")
 		r, _ := f.stored(id)
-		if len(r.Actions) != 1 || r.Actions[0].Done.IsZero() {
-			t.Errorf("%+v", r.Actions)
+		if q := r.Requests[store.RequestGap]; q.Number != 1 || q.Pending() {
+			t.Errorf("%+v", r.Requests)
 		}
 	})
 }
@@ -131,7 +129,7 @@ func TestSRV8EndedWhileTheStoreIsAway(t *testing.T) {
 		p := f.process().own()
 		id := p.subscribe("ann", origin+"a").ID
 		p.faults("Owned.DeleteSubscription")
-		if err := p.Ask(t.Context(), id, store.Action{Kind: store.ActionEnd, Reason: []byte(reasonText)}); !errors.As(err, new(*operator.AcceptedError)) {
+		if err := p.perform(t.Context(), id, store.RequestEnd, store.Request{Reason: []byte(reasonText)}); !errors.Is(err, errPending) {
 			t.Errorf("its record is there: %v", err)
 		}
 		p.emit("1")
@@ -189,10 +187,10 @@ func replayAtTheNextOwner(t *testing.T, f *deployment, written int) {
 	if s := next.Get(res.ID).Handle.Status(); s.Replaying != 3 || s.AskedBy != "olga" {
 		t.Errorf("at its owner: %+v", s)
 	}
-	if err := other.Ask(t.Context(), res.ID, store.Action{Kind: store.ActionEndReplay}); err != nil {
+	if err := other.endReplay(t.Context(), res.ID); err != nil {
 		t.Error(err)
 	}
-	if err := other.Ask(t.Context(), res.ID, store.Action{Kind: store.ActionEndReplay}); kindOf(err) != events.KindNotFound {
+	if err := other.endReplay(t.Context(), res.ID); kindOf(err) != events.KindNotFound {
 		t.Errorf("a second time: %v", err)
 	}
 	if r, _ = f.stored(res.ID); subscriber.ReplayIn(&r) != nil {
@@ -205,37 +203,144 @@ func replayAtTheNextOwner(t *testing.T, f *deployment, written int) {
 	f.r.wants("what was not delivered before", "a", "1", "2", "3", "4")
 }
 
-// SRV-8: a replay and its end that the owner learns of together are performed in that order.
-func TestSRV8ReplaysInOrder(t *testing.T) {
+// SRV-8: a request replaces one of its kind that has not begun: the end of a replay that the owner has not heard of leaves
+// nothing to do, and a replay after it is performed.
+func TestSRV8RequestsReplaceEachOther(t *testing.T) {
+	for name, c := range map[string]struct {
+		asked []store.Request // a cursor is added to those that do not end a replay
+		want  []string
+	}{
+		"a replay and its end":  {[]store.Request{{}, {}, {Ends: true}}, []string{"1", "2", "3"}},
+		"two replays":           {[]store.Request{{}, {Last: 1}}, []string{"1", "2", "3", "1"}},
+		"one more after an end": {[]store.Request{{}, {Ends: true}, {Last: 2}}, []string{"1", "2", "3", "1", "2"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(t *testing.T, f *deployment) {
+				owner, other := f.process().own(), f.process()
+				res := owner.subscribe("ann", origin+"a")
+				owner.emit("1", "2", "3")
+				time.Sleep(while)
+				owner.crash()
+				for i, q := range c.asked {
+					if !q.Ends {
+						q.Cursor = *res.Cursor
+					}
+					if number, err := other.Ask(t.Context(), res.ID, store.RequestReplay, q); err != nil || number != uint64(i+1) {
+						t.Fatal(number, err)
+					}
+				}
+				f.process().own()
+				time.Sleep(time.Minute)
+				r, _ := f.stored(res.ID)
+				if q := r.Requests[store.RequestReplay]; q.Number != uint64(len(c.asked)) || q.Done.Number != q.Number || q.Done.Failure != "" {
+					t.Errorf("%+v", q)
+				}
+				f.r.wants("at last", "a", c.want...)
+			})
+		})
+	}
+}
+
+// SRV-8: requests that come while one of their kind is performed wait for it. Only the latest of them is performed.
+func TestSRV8RequestsWaitForTheirKind(t *testing.T) {
+	bubble(t, func(t *testing.T, f *deployment) {
+		p := f.process(keepingAttempts).own()
+		id := p.subscribe("ann", origin+"a").ID
+		f.r.on(func(d *received) int { time.Sleep(3 * time.Second); return 0 })
+		for range 4 {
+			if _, err := p.Ask(t.Context(), id, store.RequestGap, store.Request{}); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(500 * time.Millisecond)
+		}
+		time.Sleep(time.Minute)
+		f.r.wants("the first and the latest", "a", "gap", "gap")
+		r, _ := f.stored(id)
+		if q := r.Requests[store.RequestGap]; q.Number != 4 || q.Done.Number != 4 {
+			t.Errorf("%+v", q)
+		}
+	})
+}
+
+// SRV-8: the reason why a replay failed stays until a newer replay is performed.
+func TestSRV8FailureStays(t *testing.T) {
 	bubble(t, func(t *testing.T, f *deployment) {
 		owner, other := f.process().own(), f.process()
 		res := owner.subscribe("ann", origin+"a")
-		owner.emit("1", "2", "3")
-		time.Sleep(while)
-		if err := owner.SetPaused(t.Context(), res.ID, true); err != nil {
+		if err := owner.replay(t.Context(), res.ID, "rubbish", 0); !contains(err, "malformed") {
+			t.Error(err)
+		}
+		failure := func(q operator.Request) string { return q.Failure }
+		shown := func(what string, done uint64, fails bool) {
+			t.Helper()
+			r, _ := f.stored(res.ID)
+			if all := subscriber.Requests(&r); len(all) != 1 || all[0].Done != done || (failure(all[0]) != "") != fails || all[0].Pending() != (done < all[0].Number) {
+				t.Errorf("%s: %+v", what, all)
+			}
+		}
+		shown("failed", 1, true)
+		owner.crash()
+		if _, err := other.Ask(t.Context(), res.ID, store.RequestReplay, store.Request{Cursor: *res.Cursor}); err != nil {
 			t.Fatal(err)
 		}
+		shown("while the next one is pending", 1, true)
+		f.process().own()
+		time.Sleep(while)
+		shown("after it", 2, false)
+	})
+}
+
+// SRV-8: a call that is repeated with its key gets the number of its request until a newer one has replaced it.
+func TestSRV8RequestsHaveKeys(t *testing.T) {
+	bubble(t, func(t *testing.T, f *deployment) {
+		p := f.process().own()
+		id := p.subscribe("ann", origin+"a").ID
+		for i, c := range []struct {
+			key  string
+			want uint64
+		}{{"k1", 1}, {"k1", 1}, {"", 2}, {"", 3}, {"k2", 4}, {"k2", 4}, {"k1", 5}} {
+			if number, err := p.Ask(actor.WithKey(t.Context(), c.key), id, store.RequestGap, store.Request{}); number != c.want || err != nil {
+				t.Errorf("%d: %d, %v", i, number, err)
+			}
+			time.Sleep(time.Minute)
+		}
+		f.r.wants("in all", "a", "gap", "gap", "gap", "gap", "gap")
+	})
+}
+
+// SRV-8: a request to send includes the events of the pending one, each once, and so many.
+func TestSRV8SendsAreMerged(t *testing.T) {
+	bubble(t, func(t *testing.T, f *deployment) {
+		owner, other := f.process(keepingAttempts).own(), f.process(keepingAttempts)
+		id := owner.subscribe("ann", origin+"a").ID
+		owner.emit("1", "2")
+		time.Sleep(while)
 		owner.crash()
-		for _, a := range []store.Action{
-			{Kind: store.ActionReplay, Cursor: *res.Cursor}, {Kind: store.ActionReplay, Cursor: *res.Cursor}, {Kind: store.ActionEndReplay},
-		} {
-			if err := other.Ask(t.Context(), res.ID, a); !errors.As(err, new(*operator.AcceptedError)) {
+		send := func(event string) error {
+			_, err := other.Ask(t.Context(), id, store.RequestSend, store.Request{Events: []store.Resend{{EventID: event}}})
+			return err
+		}
+		for _, event := range []string{"1", "2", "gone"} {
+			if err := send(event); err != nil {
 				t.Fatal(err)
 			}
 		}
-		next := f.process().own()
+		if err := send("2"); !errors.Is(err, operator.ErrUnderWay) {
+			t.Errorf("one that is pending: %v", err)
+		}
+		f.process(keepingAttempts).own()
 		time.Sleep(while)
-		r, _ := f.stored(res.ID)
-		for _, a := range r.Actions {
-			if a.Done.IsZero() || a.Failure != nil {
-				t.Errorf("%s: done %v, failure %s", a.Kind, a.Done, a.Failure)
-			}
+		f.r.wants("sent", "a", "1", "2", "1", "2")
+		r, _ := f.stored(id)
+		if q := r.Requests[store.RequestSend]; q.Done.Number != 3 || len(q.Events) != 0 || !strings.Contains(q.Done.Failure, "event gone: ") || strings.Contains(q.Done.Failure, "event 1") {
+			t.Errorf("%+v", q)
 		}
-		if err := next.SetPaused(t.Context(), res.ID, false); err != nil {
-			t.Fatal(err)
+		f.change(id, func(r *store.Subscription) {
+			r.Requests = map[store.RequestKind]store.Request{store.RequestSend: {Number: 4, Done: store.Outcome{Number: 3}, Events: make([]store.Resend, store.MaxResends)}}
+		})
+		if err := send("1"); !contains(err, "pending events to send") {
+			t.Errorf("one too many: %v", err)
 		}
-		time.Sleep(time.Minute)
-		f.r.wants("after the end", "a", "1", "2", "3")
 	})
 }
 
@@ -265,7 +370,7 @@ func TestSRV8EndedReplayIsNotShown(t *testing.T) {
 			t.Fatal(err)
 		}
 		shown("in progress", owner, 3)
-		if err := owner.Ask(t.Context(), res.ID, store.Action{Kind: store.ActionEndReplay}); err != nil {
+		if err := owner.endReplay(t.Context(), res.ID); err != nil {
 			t.Fatal(err)
 		}
 		shown("ended", owner, 0)
@@ -295,86 +400,37 @@ func TestSRV8ReplayOfNothing(t *testing.T) {
 	})
 }
 
-// SRV-8: the latest replay that has begun is in progress until it is ended or has arrived. What is pending or has failed
-// does not count.
+// SRV-8: the latest replay that has begun is in progress until it is ended or has arrived, whatever was asked for since.
 func TestSRV8ReplayInARecord(t *testing.T) {
-	const pending, done, failed = 0, 1, 2
-	act := func(kind store.ActionKind, state int, last store.Position) store.Action {
-		a := store.Action{Kind: kind, Last: last, Actor: fmt.Sprint(last)}
-		if state != pending {
-			a.Done = time.Now()
-		}
-		if state == failed {
-			a.Failure = []byte(`{"text":"no"}`)
-		}
-		return a
-	}
-	replay := func(state int, last store.Position) store.Action { return act(store.ActionReplay, state, last) }
-	end := func(state int) store.Action { return act(store.ActionEndReplay, state, 0) }
-	gap := act(store.ActionGap, done, 0)
-	for _, tt := range []struct {
-		name string
-		all  []store.Action
-		want string // who asked for the replay in progress
+	for name, c := range map[string]struct {
+		q    store.Request
+		want bool
 	}{
-		{"none", []store.Action{gap}, ""},
-		{"pending", []store.Action{replay(pending, 5)}, ""},
-		{"begun", []store.Action{{Kind: store.ActionReplay, Begun: true, Last: 5, Actor: "5"}, gap}, "5"},
-		{"done", []store.Action{replay(done, 5), gap}, "5"},
-		{"failed", []store.Action{replay(failed, 5)}, ""},
-		{"arrived", []store.Action{replay(done, 3)}, ""},
-		{"ended", []store.Action{replay(done, 5), gap, end(done)}, ""},
-		{"about to be ended", []store.Action{replay(done, 5), end(pending)}, "5"},
-		{"an end that has failed", []store.Action{replay(done, 5), end(failed)}, "5"},
-		{"ended and begun again", []store.Action{replay(done, 5), end(done), replay(done, 6)}, "6"},
-		{"another one that has failed", []store.Action{replay(done, 5), replay(failed, 6)}, "5"},
-		{"another one that is pending", []store.Action{replay(done, 5), replay(pending, 6)}, "5"},
-		{"another one that has arrived", []store.Action{replay(done, 5), replay(done, 3)}, ""},
+		"none":    {store.Request{}, false},
+		"pending": {store.Request{Number: 1, Last: 5}, false},
+		"begun":   {store.Request{Number: 1, Replay: &store.Replay{Actor: "olga", Last: 5}}, true},
+		"arrived": {store.Request{Number: 1, Replay: &store.Replay{Actor: "olga", Last: 3}}, false},
+		"another": {store.Request{Number: 2, Actor: "ivan", Replay: &store.Replay{Actor: "olga", Last: 5}}, true},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			got := subscriber.ReplayIn(&store.Subscription{Progress: store.Progress{Base: 3}, Actions: tt.all})
-			if (got == nil) != (tt.want == "") || got != nil && got.AskedBy != tt.want {
-				t.Errorf("%+v, want that of %q", got, tt.want)
+		t.Run(name, func(t *testing.T) {
+			got := subscriber.ReplayIn(&store.Subscription{Progress: store.Progress{Base: 3}, Requests: map[store.RequestKind]store.Request{store.RequestReplay: c.q}})
+			if (got != nil) != c.want || got != nil && *got != (operator.Replay{AskedBy: "olga", Left: 2}) {
+				t.Errorf("%+v", got)
 			}
 		})
 	}
 }
 
-// SRV-8: a record holds so many actions; one more is refused while all are pending, and takes the place of a done one.
-func TestSRV8ActionsAreBounded(t *testing.T) {
+// SRV-8: a request for no subscription is refused, and one of an unknown kind fails.
+func TestSRV8UnknownRequests(t *testing.T) {
 	bubble(t, func(t *testing.T, f *deployment) {
-		owner, other := f.process().own(), f.process()
-		id := owner.subscribe("ann", origin+"a").ID
-		owner.crash()
-		resume := store.Action{Kind: store.ActionResume}
-		for range store.MaxActions {
-			if err := other.Ask(t.Context(), id, resume); !errors.As(err, new(*operator.AcceptedError)) {
-				t.Fatal(err)
-			}
-		}
-		if err := other.Ask(t.Context(), id, resume); !contains(err, "pending actions") {
-			t.Errorf("one too many: %v", err)
-		}
-		f.change(id, func(r *store.Subscription) { r.Actions[1].Done = time.Now() })
-		_ = other.Ask(t.Context(), id, resume)
-		r, _ := f.stored(id)
-		numbers := make([]uint64, len(r.Actions))
-		for i := range r.Actions {
-			numbers[i] = r.Actions[i].Number
-		}
-		if len(numbers) != store.MaxActions || !slices.IsSorted(numbers) || slices.Contains(numbers, 2) || numbers[len(numbers)-1] != store.MaxActions+1 {
-			t.Errorf("numbers %d", numbers)
-		}
-		f.process().own()
-		time.Sleep(time.Minute)
-		if r, _ = f.stored(id); slices.ContainsFunc(r.Actions, func(a store.Action) bool { return a.Done.IsZero() }) {
-			t.Error("actions are pending")
-		}
-		if err := other.Ask(t.Context(), "sub_unknown", resume); kindOf(err) != events.KindNotFound {
+		p := f.process().own()
+		id := p.subscribe("ann", origin+"a").ID
+		if _, err := p.Ask(t.Context(), "sub_unknown", store.RequestResume, store.Request{}); kindOf(err) != events.KindNotFound {
 			t.Errorf("an unknown subscription: %v", err)
 		}
-		if err := other.Ask(t.Context(), id, store.Action{Kind: "of a later build"}); !contains(err, "does not know") {
-			t.Errorf("an unknown action: %v", err)
+		if err := p.perform(t.Context(), id, "of a later build", store.Request{}); !contains(err, "does not know") {
+			t.Errorf("an unknown request: %v", err)
 		}
 	})
 }
