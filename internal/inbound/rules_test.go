@@ -32,7 +32,6 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/server/operators"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server/webhooks"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
-	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/memory"
 	"github.com/mcpe-gen/mcpe-gen/runtime/transport"
 	"github.com/mcpe-gen/mcpe-gen/runtime/webhook"
@@ -119,13 +118,6 @@ func (s *failing) CountSubscriptions(ctx context.Context, principal string) (own
 		return 0, 0, err
 	}
 	return s.Store.CountSubscriptions(ctx, principal)
-}
-
-func (s *failing) ClaimAction(ctx context.Context, a engine.Action) (engine.Action, bool, error) {
-	if err := s.err(); err != nil {
-		return engine.Action{}, false, err
-	}
-	return s.Store.ClaimAction(ctx, a)
 }
 
 type failingLog struct {

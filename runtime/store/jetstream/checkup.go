@@ -168,7 +168,7 @@ func (e *examination) checkDurability(ctx context.Context) {
 func (e *examination) checkRights(ctx context.Context) {
 	ns, state := e.s.o.Namespace, e.s.state.stream
 	var lacking []string
-	for _, subject := range []string{ns + ".l.checkup.0.0", ns + ".s.c.b.checkup", ns + ".a.checkup", "$JS.API.INFO", "$JS.API.STREAM.INFO." + state,
+	for _, subject := range []string{ns + ".l.checkup.0.0", ns + ".s.c.b.checkup", "$JS.API.INFO", "$JS.API.STREAM.INFO." + state,
 		"$JS.API.STREAM.MSG.GET." + state, "$JS.API.STREAM.MSG.DELETE." + state, "$JS.API.DIRECT.GET." + state, "$JS.API.STREAM.PURGE." + state} {
 		m := nats.NewMsg(subject)
 		if strings.HasPrefix(subject, "$JS.") {
@@ -204,7 +204,7 @@ func (e *examination) checkRights(ctx context.Context) {
 // checkStreams compares the configuration of the state and log streams with that of newly created streams.
 func (e *examination) checkStreams(ctx context.Context) {
 	s := e.s
-	actions, state := s.actionStreamConfig(), s.recordStreamConfig(s.state, "state")
+	state := s.recordStreamConfig(s.state, "state")
 	good, entries := 0, uint64(0)
 	// look examines a stream. It returns nil and true if the stream exists but cannot be examined.
 	look := func(name string, check func(*jetstream.StreamInfo) error) (is *jetstream.StreamInfo, there bool) {
@@ -243,9 +243,6 @@ func (e *examination) checkStreams(ctx context.Context) {
 			e.Add(checkup.Warn, "streams", "stream "+state.Name+" does not exist", "run mcpe-jetstream prepare or start a server; or set -namespace")
 		}
 		return
-	}
-	if _, there = look(actions.Name, func(i *jetstream.StreamInfo) error { return checkRecordStream(&actions, &i.Config) }); !there {
-		e.Add(checkup.Fail, "stream", "stream "+actions.Name+" does not exist", "run mcpe-jetstream prepare, or start a server that may create it")
 	}
 	if err := e.readState(ctx); err != nil {
 		e.addDenied("leases and logs", err)

@@ -142,12 +142,10 @@ func TestExamineStreams(t *testing.T) {
 	config.MaxMsgs = 5
 	check.Must(j.UpdateStream(t.Context(), config))(t)
 	finds(t, examine(t, url, o, jetstream.Checkup{}), checkup.Fail, "stream", name+" has MaxAge 0s and MaxMsgs 5")
-	for _, gone := range []string{name, strings.ToUpper(o.Namespace) + "_A"} {
-		if err := j.DeleteStream(t.Context(), gone); err != nil {
-			t.Fatal(err)
-		}
-		finds(t, examine(t, url, o, jetstream.Checkup{}), checkup.Fail, "stream", "stream "+gone)
+	if err := j.DeleteStream(t.Context(), name); err != nil {
+		t.Fatal(err)
 	}
+	finds(t, examine(t, url, o, jetstream.Checkup{}), checkup.Fail, "stream", "stream "+name)
 	o.Key = []byte("0123456789abcdef")
 	finds(t, examine(t, url, o, jetstream.Checkup{}), checkup.Fail, "key", "the store was created without a key")
 }
@@ -209,7 +207,7 @@ func opensDurable(t *testing.T, url string, o jetstream.Options, well bool, name
 func TestExamineRights(t *testing.T) {
 	o := options(t.TempDir())
 	o.Users = []*server.User{{Username: "all", Password: "p"}, {Username: "u", Password: "p", Permissions: &server.Permissions{
-		Publish:   &server.SubjectPermission{Deny: []string{"mcpe.a.>", "$JS.API.STREAM.MSG.GET.*"}},
+		Publish:   &server.SubjectPermission{Deny: []string{"mcpe.s.>", "$JS.API.STREAM.MSG.GET.*"}},
 		Subscribe: &server.SubjectPermission{Deny: []string{"mcpe.t.>"}},
 	}}}
 	s := start(o)
@@ -219,7 +217,7 @@ func TestExamineRights(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := examine(t, s.ClientURL(), jetstream.Options{Single: true, Connect: []nats.Option{nats.UserInfo("u", "p")}}, jetstream.Checkup{})
-	for _, subject := range []string{"publish to mcpe.a.checkup", "publish to $JS.API.STREAM.MSG.GET.MCPE_S", "subscribe to mcpe.t.*.*"} {
+	for _, subject := range []string{"publish to mcpe.s.c.b.checkup", "publish to $JS.API.STREAM.MSG.GET.MCPE_S", "subscribe to mcpe.t.*.*"} {
 		finds(t, r, checkup.Fail, "rights", subject)
 	}
 	if l, ok := line(r, "rights", "mcpe.l."); ok {

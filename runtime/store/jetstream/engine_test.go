@@ -51,13 +51,6 @@ func TestAttempts(t *testing.T) {
 	enginetest.TestAttempts(t, func(t *testing.T) enginetest.Attempts { return replicated(t) })
 }
 
-// An action claimed by one process is not claimed by another, for ten minutes after the claim (JS-30). It runs on one
-// server, because it claims 10,000 actions.
-func TestActions(t *testing.T) {
-	enginetest.TestActions(t, func(t *testing.T) engine.Actions { return single(t) },
-		func(_ *testing.T, s engine.Actions, by time.Duration) { s.(*jetstream.Store).Age(by) })
-}
-
 func TestClients(t *testing.T) {
 	storetest.TestCursors(t, func(t *testing.T) clientstore.CursorStore { return replicated(t) })
 	storetest.TestCallbacks(t, func(t *testing.T) clientstore.CallbackStore { return replicated(t) })

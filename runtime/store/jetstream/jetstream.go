@@ -1,6 +1,5 @@
 // Package jetstream stores a server's state in NATS JetStream (nats-server 2.15 or later). The state consists of event
-// logs, webhook subscriptions, and the leases, owned state and actions that the replicas of a cluster share
-// (engine.Shared). Start with [Open].
+// logs, webhook subscriptions, and the leases and owned state that the replicas of a cluster share (engine.Shared). Start with [Open].
 //
 // The store requires three nats-servers on three disks with sync_interval: always. An append takes 2 to 3 ms, and
 // writes stall for 5 to 10 s when a server crashes. An append cannot be part of the author's SQL transaction. Unlike
@@ -12,11 +11,11 @@
 // late duplicate is therefore rejected, and the lookup of an existing id does not slow down as the log grows. Subjects
 // contain the log's epoch, so no stream accepts an append for an earlier epoch.
 //
-// Operator actions and client state are each stored in a separate stream. All other state is in one stream,
-// <NAMESPACE>_S, as the last message of each subject. Any server can return stale data, so a write includes the
-// expected sequences of the records that it depends on, and several writes form one atomic batch. A result that is
-// returned to the caller comes from a server that has received a message written after the request. An owner's batch
-// also includes the expected sequence of the shard's hold, so a claim is ordered either before or after the batch.
+// Client state is stored in a separate stream. All other state is in one stream, <NAMESPACE>_S, as the last message of
+// each subject. Any server can return stale data, so a write includes the expected sequences of the records that it
+// depends on, and several writes form one atomic batch. A result that is returned to the caller comes from a server that
+// has received a message written after the request. An owner's batch also includes the expected sequence of the shard's
+// hold, so a claim is ordered either before or after the batch.
 //
 // Leases must survive the crash of a nats-server, so set replicas.Options.Lease to 30 s. The clocks of the
 // nats-servers must agree. Adding a subscription writes its record, its progress, its use of a URL and two counters.
@@ -54,7 +53,6 @@ import (
 var (
 	_ engine.Shared             = (*Store)(nil)
 	_ engine.Attempts           = (*Store)(nil)
-	_ engine.Actions            = (*Store)(nil)
 	_ store.Pinger              = (*Store)(nil)
 	_ clientstore.CursorStore   = (*Store)(nil)
 	_ clientstore.ReceivedStore = (*Store)(nil)
@@ -116,15 +114,15 @@ type Store struct {
 	box   sealed.Box
 	me    string // a token of this process
 
-	state, actions *recordStream
-	client         atomic.Pointer[recordStream] // client state; nil until it is first used
-	generation     atomic.Uint64                // of the store, as last seen
-	expelled       atomic.Uint64                // the generation in which earlier holds were ended
-	cluster        follower
-	locks          keylock.Locks[string]
-	warn           sync.Once // once, about short leases
-	list           idList    // guarded by the lock "list"
-	trimmer        attemptlog.Trimmer
+	state      *recordStream
+	client     atomic.Pointer[recordStream] // client state; nil until it is first used
+	generation atomic.Uint64                // of the store, as last seen
+	expelled   atomic.Uint64                // the generation in which earlier holds were ended
+	cluster    follower
+	locks      keylock.Locks[string]
+	warn       sync.Once // once, about short leases
+	list       idList    // guarded by the lock "list"
+	trimmer    attemptlog.Trimmer
 
 	life  context.Context // ends with Close
 	end   context.CancelFunc
@@ -189,7 +187,7 @@ func newStore(o Options) (*Store, error) {
 		return nil, fmt.Errorf("%w: %w", ErrKey, err)
 	}
 	s.me = nonce()
-	s.state, s.actions = s.newRecordStream("s", proofs), s.newRecordStream("a", "")
+	s.state = s.newRecordStream("s", proofs)
 	s.life, s.end = context.WithCancel(context.Background())
 	return s, nil
 }

@@ -10,7 +10,6 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/sealed"
-	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
 // Subjects of the state, without the namespace and "s.". Every process follows the subjects with the prefix "c."
@@ -105,18 +104,8 @@ func checkRecordStream(want, c *jetstream.StreamConfig) error {
 	return nil
 }
 
-// actionStreamConfig returns the configuration of the stream for operators' actions.
-func (s *Store) actionStreamConfig() jetstream.StreamConfig {
-	c := s.recordStreamConfig(s.actions, "actions")
-	c.MaxMsgs, c.MaxAge = engine.MaxActions, engine.ActionAge+time.Minute
-	return c
-}
-
-// setUp creates the streams of the state if they do not exist, and begins or joins the store's generation.
+// setUp creates the stream of the state if it does not exist, and begins or joins the store's generation.
 func (s *Store) setUp(ctx context.Context) error {
-	if _, err := s.ensureStream(ctx, s.actionStreamConfig()); err != nil {
-		return err
-	}
 	if _, err := s.ensureStream(ctx, s.recordStreamConfig(s.state, "state")); err != nil {
 		return err
 	}
@@ -291,15 +280,12 @@ func (s *Store) endOldHolds(ctx context.Context) error {
 func (s *Store) watchGeneration() {
 	stream := s.state.stream
 	err := s.checkGeneration(s.life)
-	beside := []jetstream.StreamConfig{s.actionStreamConfig()}
-	if s.client.Load() != nil {
-		beside = append(beside, s.recordStreamConfig(s.client.Load(), "client"))
-	}
-	for i := 0; err == nil && i < len(beside); i++ {
-		stream = beside[i].Name
+	if c := s.client.Load(); err == nil && c != nil {
+		want := s.recordStreamConfig(c, "client")
+		stream = want.Name
 		var info *jetstream.StreamInfo
 		if info, err = s.leaderInfo(s.life, stream); err == nil {
-			err = checkRecordStream(&beside[i], &info.Config)
+			err = checkRecordStream(&want, &info.Config)
 		}
 	}
 	if apiErrorCode(err) == codeNoStream {

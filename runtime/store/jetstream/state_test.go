@@ -108,13 +108,12 @@ func TestMinority(t *testing.T) {
 		"AppendOnce":   func(ctx context.Context) error { _, _, err := l.AppendOnce(ctx, check.Entry("y"), 0); return err },
 		"OpenLog":      func(ctx context.Context) error { _, err := alone.OpenLog(ctx, "log", bounded); return err },
 		"CatchUp":      func(ctx context.Context) error { _, err := l.CatchUp(ctx, 9); return err },
-		"Finish":       func(ctx context.Context) error { return alone.FinishAction(ctx, "k", nil) },
 		"Ping":         alone.Ping,
 	} {
 		wg.Go(func() {
 			ctx, cancel := context.WithTimeout(t.Context(), 4*time.Second)
 			defer cancel()
-			if err := f(ctx); err == nil || errors.Is(err, engine.ErrNewEpoch) || errors.Is(err, engine.ErrActionGone) || errors.Is(err, engine.ErrFenced) {
+			if err := f(ctx); err == nil || errors.Is(err, engine.ErrNewEpoch) || errors.Is(err, engine.ErrFenced) {
 				t.Errorf("%s: %v", name, err)
 			}
 		})
@@ -456,41 +455,36 @@ func TestForeignState(t *testing.T) {
 	}
 }
 
-// Streams next to the state are checked as well: if somebody changes or deletes one, Ping fails with its name
-// (JS-42).
+// The stream next to the state is checked as well: if somebody changes or deletes it, Ping fails with its name (JS-42).
 func TestChangedBeside(t *testing.T) {
-	for _, end := range []string{"_A", "_C"} {
-		t.Run(end, func(t *testing.T) {
-			o := jetstream.Options{Namespace: space(), Single: true}
-			s := open(t, alone.ClientURL(), o)
-			if err := s.Save(t.Context(), "k", clientstore.Saved{Cursor: "c"}); err != nil {
-				t.Fatal(err)
-			}
-			_, js := raw(t, alone.ClientURL())
-			name := strings.ToUpper(o.Namespace) + end
-			says := func(what string) {
-				t.Helper()
-				s.WatchLife()
-				if err := s.Ping(t.Context()); !errors.Is(err, jetstream.ErrForeign) || !strings.Contains(err.Error(), name) {
-					t.Errorf("Ping, %s: %v", what, err)
-				}
-			}
-			config := check.Must(js.Stream(t.Context(), name))(t).CachedInfo().Config
-			changed := config
-			changed.MaxAge = 3 * time.Minute
-			check.Must(js.UpdateStream(t.Context(), changed))(t)
-			says("changed")
-			check.Must(js.UpdateStream(t.Context(), config))(t)
-			s.WatchLife()
-			if err := s.Ping(t.Context()); err != nil {
-				t.Error(err)
-			}
-			if err := js.DeleteStream(t.Context(), name); err != nil {
-				t.Fatal(err)
-			}
-			says("deleted")
-		})
+	o := jetstream.Options{Namespace: space(), Single: true}
+	s := open(t, alone.ClientURL(), o)
+	if err := s.Save(t.Context(), "k", clientstore.Saved{Cursor: "c"}); err != nil {
+		t.Fatal(err)
 	}
+	_, js := raw(t, alone.ClientURL())
+	name := strings.ToUpper(o.Namespace) + "_C"
+	says := func(what string) {
+		t.Helper()
+		s.WatchLife()
+		if err := s.Ping(t.Context()); !errors.Is(err, jetstream.ErrForeign) || !strings.Contains(err.Error(), name) {
+			t.Errorf("Ping, %s: %v", what, err)
+		}
+	}
+	config := check.Must(js.Stream(t.Context(), name))(t).CachedInfo().Config
+	changed := config
+	changed.MaxAge = 3 * time.Minute
+	check.Must(js.UpdateStream(t.Context(), changed))(t)
+	says("changed")
+	check.Must(js.UpdateStream(t.Context(), config))(t)
+	s.WatchLife()
+	if err := s.Ping(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if err := js.DeleteStream(t.Context(), name); err != nil {
+		t.Fatal(err)
+	}
+	says("deleted")
 }
 
 // Secrets are sealed if there is a key, and only that key opens the store (JS-42).
@@ -574,10 +568,6 @@ func TestRightsOfState(t *testing.T) {
 	put := func(id string) func(s *jetstream.Store) error {
 		return func(s *jetstream.Store) error { _, err := s.PutSubscription(ctx, inShard(id, 0)); return err }
 	}
-	claim := func(s *jetstream.Store) error {
-		_, _, err := s.ClaimAction(ctx, engine.Action{Key: "k"})
-		return err
-	}
 	rights := []struct {
 		denied string
 		needs  func(s *jetstream.Store) error // nil: Open
@@ -593,10 +583,8 @@ func TestRightsOfState(t *testing.T) {
 		{"r.s.v.*", func(s *jetstream.Store) error { return s.PutVerification(ctx, store.Verification{URL: "u"}) }},
 		{"r.s.k.*", func(s *jetstream.Store) error { _, err := s.PutState(ctx, engine.State{Key: "k"}); return err }},
 		{"r.s.y.>", func(s *jetstream.Store) error { return s.AddSchema(ctx, "e", engine.SchemaVersion{}, 0) }},
-		{"r.a.*", claim},
 		{"r.c.>", func(s *jetstream.Store) error { return s.Save(ctx, "k", clientstore.Saved{Cursor: "c"}) }},
 		{"$JS.API.STREAM.MSG.DELETE.R_S", func(s *jetstream.Store) error { return s.Ping(ctx) }},
-		{"$JS.API.STREAM.MSG.GET.R_A", claim},
 		{"$JS.API.STREAM.PURGE.R_S", func(s *jetstream.Store) error {
 			sub := inShard("sub_p", 0)
 			if _, err := s.PutSubscription(ctx, sub); err != nil {

@@ -15,11 +15,10 @@ import (
 
 // A Store is an in-memory [store.Store] and [store.SubscriptionStore].
 type Store struct {
-	mu      sync.Mutex
-	logs    map[string]*Log
-	subs    subscriptions
-	actions Actions
-	closed  bool
+	mu     sync.Mutex
+	logs   map[string]*Log
+	subs   subscriptions
+	closed bool
 }
 
 // New returns an empty store.

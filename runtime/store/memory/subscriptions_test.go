@@ -4,7 +4,6 @@ import (
 	"testing"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
-	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine/enginetest"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/memory"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/storetest"
@@ -16,8 +15,4 @@ func TestSubscriptions(t *testing.T) {
 
 func TestAttempts(t *testing.T) {
 	enginetest.TestAttempts(t, func(*testing.T) enginetest.Attempts { return memory.New() })
-}
-
-func TestActions(t *testing.T) {
-	enginetest.TestActions(t, func(t *testing.T) engine.Actions { return memory.New() }, nil)
 }

@@ -14,13 +14,9 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/outbox"
 )
 
-// Age makes every entry and action of the store older.
+// Age makes every entry of the store older.
 func (s *Store) Age(ctx context.Context, by time.Duration) error {
-	_, err := s.pool.Exec(ctx, s.qualify(`UPDATE @.actions SET at = at - $1::bigint * interval '1 microsecond'`), by.Microseconds())
-	if err != nil {
-		return err
-	}
-	_, err = s.pool.Exec(ctx, s.qualify(`UPDATE @.entries SET appended = appended - $1::bigint * interval '1 microsecond'`), by.Microseconds())
+	_, err := s.pool.Exec(ctx, s.qualify(`UPDATE @.entries SET appended = appended - $1::bigint * interval '1 microsecond'`), by.Microseconds())
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, l := range s.logs {

@@ -13,7 +13,6 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/testkit/pgtest"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/clientstore"
-	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine/enginetest"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/postgres"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/storetest"
@@ -92,13 +91,4 @@ func TestCallbacks(t *testing.T) {
 func TestAttempts(t *testing.T) {
 	t.Parallel()
 	enginetest.TestAttempts(t, func(t *testing.T) enginetest.Attempts { return freshEntries(t) })
-}
-
-func TestActions(t *testing.T) {
-	t.Parallel()
-	enginetest.TestActions(t, func(t *testing.T) engine.Actions { return freshEntries(t) }, func(t *testing.T, s engine.Actions, by time.Duration) {
-		if err := s.(*postgres.Store).Age(t.Context(), by); err != nil {
-			t.Fatal(err)
-		}
-	})
 }

@@ -134,14 +134,6 @@ CREATE TABLE @.attempts (
 	made bytea NOT NULL -- package attemptlog
 );
 CREATE INDEX attempts_subscription ON @.attempts (subscription, sequence) INCLUDE (count);
-CREATE TABLE @.actions (
-	sequence bigserial UNIQUE,
-	key bytea PRIMARY KEY,
-	request bytea NOT NULL,
-	at timestamptz NOT NULL,
-	outcome bytea -- NULL while it is under way
-);
-CREATE INDEX actions_at ON @.actions (at);
 CREATE TABLE @.cursors (
 	key bytea PRIMARY KEY,
 	cursor bytea NOT NULL,

@@ -75,14 +75,6 @@ CREATE TABLE attempts (
 	made BLOB NOT NULL -- package attemptlog
 ) STRICT;
 CREATE INDEX attempts_subscription ON attempts (subscription, sequence, count);
-CREATE TABLE actions (
-	sequence INTEGER PRIMARY KEY AUTOINCREMENT,
-	key TEXT NOT NULL UNIQUE,
-	request BLOB NOT NULL,
-	at INTEGER NOT NULL, -- Unix nanoseconds
-	outcome BLOB -- NULL while it is under way
-) STRICT;
-CREATE INDEX actions_at ON actions (at);
 CREATE TABLE cursors (
 	key TEXT PRIMARY KEY,
 	cursor TEXT NOT NULL,

@@ -8,7 +8,6 @@ import (
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/clientstore"
-	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine/enginetest"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/sqlite"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/storetest"
@@ -72,9 +71,4 @@ func TestAttempts(t *testing.T) {
 func TestLister(t *testing.T) {
 	t.Parallel()
 	enginetest.TestLister(t, func(t *testing.T) enginetest.Lister { return fresh(t) })
-}
-
-func TestActions(t *testing.T) {
-	t.Parallel()
-	enginetest.TestActions(t, func(t *testing.T) engine.Actions { return fresh(t) }, nil)
 }

@@ -60,8 +60,8 @@ func New() *Cluster {
 	}
 }
 
-// A Store is one server's view of a cluster. It implements [engine.Shared], [engine.Outbox], [engine.Attempts],
-// [engine.Actions] and [store.Pinger].
+// A Store is one server's view of a cluster. It implements [engine.Shared], [engine.Outbox], [engine.Attempts]
+// and [store.Pinger].
 type Store struct {
 	c *Cluster
 
@@ -75,7 +75,6 @@ var (
 	_ engine.Shared   = (*Store)(nil)
 	_ engine.Outbox   = (*Store)(nil)
 	_ engine.Attempts = (*Store)(nil)
-	_ engine.Actions  = (*Store)(nil)
 	_ store.Pinger    = (*Store)(nil)
 )
 

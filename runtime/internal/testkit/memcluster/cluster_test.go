@@ -19,7 +19,6 @@ func TestStore(t *testing.T) {
 	storetest.TestStore(t, func(t *testing.T) store.Store { return open(t) })
 	storetest.TestSubscriptions(t, func(t *testing.T) store.SubscriptionStore { return open(t) })
 	enginetest.TestAttempts(t, func(t *testing.T) enginetest.Attempts { return open(t) })
-	enginetest.TestActions(t, func(t *testing.T) engine.Actions { return open(t) }, nil)
 }
 
 // It also passes with latency, and without notifications.

@@ -166,25 +166,6 @@ func (s *Store) SweepVerifications(ctx context.Context, now time.Time, limit int
 	return query(ctx, s, "SweepVerifications", func(c *Cluster) (int, error) { return c.db.SweepVerifications(ctx, now, limit) })
 }
 
-// ClaimAction implements [engine.Actions].
-func (s *Store) ClaimAction(ctx context.Context, a engine.Action) (stands engine.Action, fresh bool, err error) {
-	err = s.do(ctx, "ClaimAction", func(c *Cluster) (err error) {
-		stands, fresh, err = c.db.ClaimAction(ctx, a)
-		return err
-	})
-	return stands, fresh, err
-}
-
-// FinishAction implements [engine.Actions].
-func (s *Store) FinishAction(ctx context.Context, key string, outcome []byte) error {
-	return s.do(ctx, "FinishAction", func(c *Cluster) error { return c.db.FinishAction(ctx, key, outcome) })
-}
-
-// ForgetAction implements [engine.Actions].
-func (s *Store) ForgetAction(ctx context.Context, key string) error {
-	return s.do(ctx, "ForgetAction", func(c *Cluster) error { return c.db.ForgetAction(ctx, key) })
-}
-
 // owned gives a shard's owner access to the shard's records.
 type owned struct {
 	s *Store

@@ -60,7 +60,6 @@ func TestShared(t *testing.T, o Shared) {
 		{"REP-8: the time comes from the store", sharedNow},
 		{"REP-10: marks are kept per log and shard, open bits with the records", sharedMarks},
 		{"REP-13: states change by compare-and-swap", sharedStates},
-		{"REP-13: of two concurrent claims of an action, one is fresh", sharedActions},
 		{"REP-16: histories of schemas grow by one at a time", sharedHistory},
 		{"REP-19, CUR-8: new epochs begin together, and earlier holds end", sharedEpochs},
 		{"REP-20: a group is appended in order, and existing ids are not repeated", sharedGroup},
@@ -321,18 +320,4 @@ func sharedHistory(t *testing.T, a, b engine.Shared) {
 		t.Fatalf("%d won, history %+v", won.Load(), h)
 	}
 	check.Equal(t, h[:2], []engine.SchemaVersion{v(0), v(1)})
-}
-
-func sharedActions(t *testing.T, a, b engine.Shared) {
-	x, isOne := a.(engine.Actions)
-	y, isToo := b.(engine.Actions)
-	if !isOne || !isToo {
-		t.Skip("the store remembers no actions")
-	}
-	claimTogether(t, x, y)
-	claim(t, x, "a", "request", true)
-	ok(t, x.FinishAction(t.Context(), "a", []byte("outcome")))
-	if got := claim(t, y, "a", "request", false); string(got.Request) != "request" || string(got.Outcome) != "outcome" {
-		t.Errorf("the other has %+v", got)
-	}
 }

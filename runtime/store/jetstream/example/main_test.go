@@ -321,12 +321,6 @@ func serve(t *testing.T, url string) error {
 	if err := s.DeleteSubscription(ctx, sub.ID, 1); err != nil {
 		return err
 	}
-	if _, _, err := s.ClaimAction(ctx, engine.Action{Key: "act", Request: []byte("x")}); err != nil {
-		return err
-	}
-	if err := s.ForgetAction(ctx, "act"); err != nil {
-		return err
-	}
 	return s.Leave(ctx, lease.Fence)
 }
 

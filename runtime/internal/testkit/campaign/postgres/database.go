@@ -106,7 +106,6 @@ func (d *database) Story(ctx context.Context, path string) string {
 		"SELECT to_jsonb(s) FROM mcpe.shards s WHERE $1 <> ''",
 		"SELECT to_jsonb(s) FROM mcpe.leases s WHERE $1 <> ''",
 		"SELECT to_jsonb(s) FROM mcpe.marks s WHERE $1 <> ''",
-		"SELECT to_jsonb(s) FROM mcpe.actions s WHERE $1 <> '' ORDER BY 1 DESC LIMIT 40",
 	} {
 		fmt.Fprintln(&b, "  "+q)
 		if err := d.With(ctx, func(conn *pgx.Conn) error {
