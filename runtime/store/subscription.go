@@ -120,7 +120,7 @@ type Subscription struct {
 // replaces an earlier request that has not begun. A request is pending until Done has its number.
 // Stores encode requests as JSON.
 type Request struct {
-	// Number counts the subscription's requests of this kind, starting at 1.
+	// Number counts the subscription's requests of this kind, starting at 1. It is 0 without a request.
 	Number uint64 `json:"number"`
 	// Key identifies the operator's call, or is "" if a repeated call makes a new request.
 	Key string `json:"key,omitempty"`
@@ -137,11 +137,14 @@ type Request struct {
 	Events []Resend `json:"events,omitempty"`
 	// Reason is the JSON-RPC error object that a RequestEnd sends when it ends the subscription.
 	Reason json.RawMessage `json:"reason,omitempty"`
-	// Done is the outcome of the latest request of this kind that was performed. A newer request preserves it, and
-	// Replay.
+	// Done is the outcome of the latest request of this kind that was performed. A newer request preserves it, Replay
+	// and Signaled.
 	Done Outcome `json:"done,omitzero"`
 	// Replay is the latest replay that has begun, of a RequestReplay. It is nil if the replay was ended.
 	Replay *Replay `json:"replay,omitempty"`
+	// Signaled is the position of the latest gap of the event type that was signaled, of a RequestGap. It is set even
+	// without a request.
+	Signaled ControlPosition `json:"signaled,omitzero"`
 }
 
 // Pending reports whether the request is still to be performed.

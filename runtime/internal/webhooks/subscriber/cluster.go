@@ -71,9 +71,6 @@ type ownedShard struct {
 	left     map[string]string // the schemas of records that this build cannot read
 	whole    bool              // every record is live, has ended or is in left
 	restored []func()          // called once whole is true
-	// gaps is the position up to which all subscriptions have been notified of gaps of the event type. marked is the last
-	// stored value of gaps, and told is the value stored by earlier owners.
-	gaps, marked, told store.ControlPosition
 }
 
 // Ours reports whether this process is certain to own the subscription.
@@ -98,9 +95,6 @@ func (w *Subscriptions) ownedShardOf(s engine.Shard) *ownedShard {
 // lookPause is the interval at which the owner of a shard checks whether an unserved event type has been registered.
 const lookPause = 500 * time.Millisecond
 
-// markPause is the interval at which an owner stores the position up to which gaps have been signaled.
-const markPause = time.Second
-
 // Own delivers to the subscriptions of a shard while this process owns it. It returns after all deliveries have
 // finished and their progress is stored, or after the shard is lost.
 func (w *Subscriptions) Own(t Ownership) {
@@ -115,9 +109,8 @@ func (w *Subscriptions) Own(t Ownership) {
 	}
 	defer p.removeShard()
 	w.runInBackground(func() { p.restore(func() {}) })
-	tick := time.NewTicker(markPause)
-	defer tick.Stop()
-	compared := time.Now().Add(rand.N(compareEvery / 2)) // spread over time
+	compare := time.NewTimer(compareEvery + rand.N(compareEvery/2)) // spread over time
+	defer compare.Stop()
 	for {
 		select {
 		case <-t.Context().Done():
@@ -130,16 +123,13 @@ func (w *Subscriptions) Own(t Ownership) {
 				w.o.Log.Internal(t.Context(), "giving "+t.ShardFence().Shard.String()+" away", err)
 			}
 			return
-		case <-tick.C:
-			p.saveGapMark()
-			if time.Since(compared) >= compareEvery {
-				compared = time.Now()
-				w.runInBackground(func() {
-					if err := p.queueDifferences(t.Context()); err != nil && t.Context().Err() == nil {
-						w.o.Log.Internal(t.Context(), "comparing "+t.ShardFence().Shard.String()+" with what is stored", err)
-					}
-				})
-			}
+		case <-compare.C:
+			compare.Reset(compareEvery)
+			w.runInBackground(func() {
+				if err := p.queueDifferences(t.Context()); err != nil && t.Context().Err() == nil {
+					w.o.Log.Internal(t.Context(), "comparing "+t.ShardFence().Shard.String()+" with what is stored", err)
+				}
+			})
 		}
 	}
 }

@@ -71,7 +71,7 @@ func (w *Subscriptions) addRequest(r *store.Subscription, kind store.RequestKind
 	if len(q.Events) > store.MaxResends {
 		return false, fault.Exhausted("pending events to send", store.MaxResends)
 	}
-	q.Number, q.Done, q.Replay = latest.Number+1, latest.Done, latest.Replay
+	q.Number, q.Done, q.Replay, q.Signaled = latest.Number+1, latest.Done, latest.Replay, latest.Signaled
 	setRequest(r, kind, q)
 	return true, nil
 }
@@ -122,6 +122,9 @@ func ReplayIn(r *store.Subscription) *operator.Replay {
 func Requests(r *store.Subscription) (all []operator.Request) {
 	for _, kind := range slices.Sorted(maps.Keys(r.Requests)) {
 		q := r.Requests[kind]
+		if q.Number == 0 { // only gaps of the event type
+			continue
+		}
 		all = append(all, operator.Request{Kind: string(kind), Number: q.Number, Ends: q.Ends, AskedBy: q.Actor, At: q.At,
 			Done: q.Done.Number, DoneAt: q.Done.At, Failure: q.Done.Failure})
 	}

@@ -290,6 +290,35 @@ func TestSRV8FailureStays(t *testing.T) {
 	})
 }
 
+// SRV-8, HOOK-7: a newer request leaves a replay that has begun in progress, and a gap of the type signaled.
+func TestSRV8RequestsKeepWhatHasBegun(t *testing.T) {
+	bubble(t, func(t *testing.T, f *deployment) {
+		owner, other := f.process().own(), f.process()
+		res := owner.subscribe("ann", origin+"a")
+		owner.emit("1", "2", "3")
+		time.Sleep(while)
+		at := f.request()
+		owner.GapOfType(owner.typ, at)
+		time.Sleep(while)
+		if err := owner.SetPaused(t.Context(), res.ID, true); err != nil {
+			t.Fatal(err)
+		}
+		if err := owner.replay(t.Context(), res.ID, *res.Cursor, 0); err != nil {
+			t.Fatal(err)
+		}
+		owner.crash()
+		for kind, q := range map[store.RequestKind]store.Request{store.RequestReplay: {Cursor: *res.Cursor, Last: 1}, store.RequestGap: {}} {
+			if _, err := other.Ask(t.Context(), res.ID, kind, q); err != nil {
+				t.Fatal(err)
+			}
+		}
+		r, _ := f.stored(res.ID)
+		if in, signaled := subscriber.ReplayIn(&r), r.Requests[store.RequestGap].Signaled; in == nil || in.Left != 3 || signaled != at {
+			t.Errorf("the replay in progress is %+v, and gaps are signaled up to %+v", in, signaled)
+		}
+	})
+}
+
 // SRV-8: a call that is repeated with its key gets the number of its request until a newer one has replaced it.
 func TestSRV8RequestsHaveKeys(t *testing.T) {
 	bubble(t, func(t *testing.T, f *deployment) {
@@ -421,7 +450,7 @@ func TestSRV8ReplayInARecord(t *testing.T) {
 	}
 }
 
-// SRV-8: a request for no subscription is refused, and one of an unknown kind fails.
+// SRV-8: a request for no subscription, or an expired one, is refused, and one of an unknown kind fails.
 func TestSRV8UnknownRequests(t *testing.T) {
 	bubble(t, func(t *testing.T, f *deployment) {
 		p := f.process().own()
@@ -432,11 +461,16 @@ func TestSRV8UnknownRequests(t *testing.T) {
 		if err := p.perform(t.Context(), id, "of a later build", store.Request{}); !contains(err, "does not know") {
 			t.Errorf("an unknown request: %v", err)
 		}
+		p.crash()
+		f.change(id, func(r *store.Subscription) { r.ExpiresAt = time.Now() })
+		if _, err := f.process().Ask(t.Context(), id, store.RequestResume, store.Request{}); kindOf(err) != events.KindNotFound {
+			t.Errorf("one that has expired: %v", err)
+		}
 	})
 }
 
 // HOOK-7, REP-13: a gap of the type that operators have raised is told of by the next owner if the one before had not
-// told, and only once: the shard's mark says up to when all were told.
+// told, and only once: the record says up to which one was signaled.
 func TestREP13GapsOverAChangeOfOwners(t *testing.T) {
 	bubble(t, func(t *testing.T, f *deployment) {
 		owner := f.process().own()

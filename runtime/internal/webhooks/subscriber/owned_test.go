@@ -34,8 +34,6 @@ func (s failingOwned) PutSubscription(context.Context, store.Subscription) (uint
 	return 0, s.err
 }
 
-func (s failingOwned) SaveMark(context.Context, string, store.Position) error { return s.err }
-
 // storedOne has one record.
 type storedOne struct {
 	engine.Shared
@@ -53,7 +51,7 @@ func (s *storedOne) Admit(_ context.Context, r store.Subscription, _ engine.Quot
 	return s.admit(s, r)
 }
 
-// REP-7 (M11): whoever meets a fence stops owning its shard at once, at a lapse and a mark; another failure of the
+// REP-7 (M11): whoever meets a fence stops owning its shard at once, at a lapse; another failure of the
 // store costs nothing.
 func TestREP7AFenceEndsThePart(t *testing.T) {
 	for _, err := range []error{fmt.Errorf("writing: %w", engine.ErrFenced), errors.New("the store is away")} {
@@ -64,10 +62,6 @@ func TestREP7AFenceEndsThePart(t *testing.T) {
 					t.Errorf("%v: lost tells %v", err, !fenced)
 				}
 			},
-			"a mark": func(p *ownedShard) {
-				p.owned, p.gaps = failingOwned{err: err}, store.ControlPosition{Position: 1}
-				p.saveGapMark()
-			},
 			"a lapse": func(p *ownedShard) {
 				r := store.Subscription{ID: "s", Event: "e", Generation: 3, ExpiresAt: time.Now().Add(-time.Second)}
 				p.owned = failingOwned{err: err}
@@ -77,7 +71,7 @@ func TestREP7AFenceEndsThePart(t *testing.T) {
 			},
 		} {
 			ownership := &heldOwnership{}
-			w := &Subscriptions{cluster: &Cluster{Standing: func(context.Context) (Standing, error) { return Standing{}, nil }}}
+			w := &Subscriptions{}
 			w.o.Log = &fault.Log{Logger: slog.New(slog.DiscardHandler)}
 			p := &ownedShard{w: w, ownership: ownership, whole: true}
 			write(p)

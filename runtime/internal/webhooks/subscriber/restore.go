@@ -92,9 +92,7 @@ func (p *ownedShard) markRestored() {
 	p.w.mu.Lock()
 	restored := p.restored
 	p.whole, p.restored = true, nil
-	p.gaps = later(p.gaps, p.w.gaps[p.et.Name()])
 	p.w.mu.Unlock()
-	p.saveGapMark()
 	for _, f := range restored {
 		f()
 	}
@@ -233,7 +231,7 @@ func (p *ownedShard) openShard(ctx context.Context) error {
 	log, open := p.log, p.open
 	w.mu.Unlock()
 	if !open {
-		if err := p.readStanding(ctx); err != nil {
+		if err := w.readStanding(ctx); err != nil {
 			return err
 		}
 	}

@@ -2,7 +2,6 @@ package subscriber
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"time"
 
@@ -96,20 +95,8 @@ func (w *Subscriptions) isRestoring() bool {
 func (w *Subscriptions) GapOfType(et eventtype.Type, at store.ControlPosition) int {
 	w.mu.Lock()
 	w.noteGapOf(et.Name(), at)
-	var told []*ownedShard
-	for _, p := range w.ownedShards {
-		if p.et == et && p.whole {
-			told = append(told, p)
-		}
-	}
 	w.mu.Unlock()
-	n := w.Each(func(h *Live) bool { return h.Type == et && h.admitted.Compare(at) < 0 }, w.signalGap)
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for _, p := range told {
-		p.gaps = later(p.gaps, at)
-	}
-	return n
+	return w.Each(func(h *Live) bool { return h.Type == et && h.admitted.Compare(at) < 0 }, w.signalGap)
 }
 
 // noteGapOf records a gap of an event type. The lock must be held.
@@ -127,13 +114,8 @@ func later(a, b store.ControlPosition) store.ControlPosition {
 	return a
 }
 
-// gapMark returns the name of the shard mark for gaps of a generation. The shard's subscriptions have been notified of
-// the gaps of their event type up to the mark, which is a position of the control log.
-func gapMark(generation uint64) string { return fmt.Sprintf("/gap/%d", generation) }
-
-// readStanding reads the recent actions of operators and the mark of the gaps that owners of the shard have signaled.
-func (p *ownedShard) readStanding(ctx context.Context) error {
-	w := p.w
+// readStanding reads the recent actions of operators.
+func (w *Subscriptions) readStanding(ctx context.Context) error {
 	if w.cluster.Standing == nil {
 		return nil
 	}
@@ -141,13 +123,8 @@ func (p *ownedShard) readStanding(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	told := s.Gaps[p.et.Name()]
-	if told.Position, err = p.owned.Mark(ctx, gapMark(told.Generation)); err != nil {
-		return err
-	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	p.told, p.gaps, p.marked = told, told, told
 	for _, v := range s.Revoked {
 		w.noteRevoked(v)
 	}
@@ -171,7 +148,7 @@ func (p *ownedShard) endReason(r *store.Subscription) *events.Error {
 }
 
 // signalGap signals the latest gap of the event type to a live subscription that was admitted before the gap. It does
-// nothing if the subscription has been notified.
+// nothing if the subscription has been notified, by this process or, according to the record, by an earlier owner.
 func (w *Subscriptions) signalGap(h *Live) {
 	w.mu.Lock()
 	at := w.gaps[h.Type.Name()]
@@ -182,27 +159,5 @@ func (w *Subscriptions) signalGap(h *Live) {
 	w.mu.Unlock()
 	if due {
 		w.currentLife(h).Handle.Gap() // the response to a refresh reports a gap that cannot be sent (D7)
-	}
-}
-
-// saveGapMark stores p.gaps if it has changed.
-func (p *ownedShard) saveGapMark() {
-	w := p.w
-	w.mu.Lock()
-	to := p.gaps
-	due := to.Compare(p.marked) > 0 && p.whole && w.cluster.Standing != nil
-	w.mu.Unlock()
-	if !due {
-		return
-	}
-	ctx, cancel := context.WithTimeout(p.ownership.Context(), finishTime)
-	defer cancel()
-	err := p.owned.SaveMark(ctx, gapMark(to.Generation), to.Position)
-	if err == nil {
-		w.mu.Lock()
-		p.marked = to
-		w.mu.Unlock()
-	} else if !p.checkFenced(err) && ctx.Err() == nil {
-		w.o.Log.Internal(ctx, "storing the mark of gaps", err)
 	}
 }

@@ -78,7 +78,7 @@ func (w *Subscriptions) start(ctx context.Context, p *ownedShard, a eventtype.Ar
 	}
 	h := &Live{ID: r.ID, Principal: r.Principal, Type: p.et, Generation: r.Generation, reader: b.reader, charge: w.argumentsSize(a),
 		ownedShard: p, admitted: r.Admitted, created: r.CreatedAt.UnixNano(), revision: r.Revision, refreshed: r.RefreshedAt.UnixNano(),
-		schema: r.Schema, dialect: wire.Dialect(r.Codes)}
+		schema: r.Schema, dialect: wire.Dialect(r.Codes), gaps: r.Requests[store.RequestGap].Signaled}
 	switch {
 	case h.reader != nil:
 	case a.Def.Check() == nil:
@@ -90,7 +90,7 @@ func (w *Subscriptions) start(ctx context.Context, p *ownedShard, a eventtype.Ar
 	}
 	if positionLost = positionLost || b.truncated && b.request == nil; positionLost { // a response reports its gap
 		// Store the gap before progress moves past it (D7). Otherwise the next owner would miss it after a crash.
-		if err := w.setTruncated(ctx, r.ID, r.Generation, p); err != nil {
+		if err := w.setTruncated(ctx, r.ID, r.Generation, p, store.ControlPosition{}); err != nil {
 			h.reader.Close()
 			return nil, p.fencedToClosed(err)
 		}

@@ -241,7 +241,6 @@ func (w *Subscriptions) addLive(h, earlier *Live) error {
 	case h.ownedShard.closed:
 		return errShardClosed
 	case earlier == nil:
-		h.gaps = h.ownedShard.told
 		w.host.Keep(h.Principal, h.charge)
 	case w.byID[h.ID] != earlier:
 		return errNoRecord
@@ -283,10 +282,13 @@ func (w *Subscriptions) storeGap(h *delivery.Handle) {
 	ctx, cancel := finishContext()
 	defer cancel()
 	var p *ownedShard
+	var signaled store.ControlPosition
 	if l := w.Get(h.ID()); l != nil {
-		p = l.ownedShard
+		w.mu.Lock()
+		p, signaled = l.ownedShard, l.gaps
+		w.mu.Unlock()
 	}
-	err := w.setTruncated(ctx, h.ID(), h.Generation(), p)
+	err := w.setTruncated(ctx, h.ID(), h.Generation(), p, signaled)
 	if p != nil && p.checkFenced(err) {
 		return
 	}
@@ -295,18 +297,23 @@ func (w *Subscriptions) storeGap(h *delivery.Handle) {
 	}
 }
 
-// setTruncated sets Truncated in the record, so the next subscribe response reports a gap. If p is non-nil, it writes
-// as the owner of the shard. It does nothing if the record no longer exists.
-func (w *Subscriptions) setTruncated(ctx context.Context, id string, generation uint64, p *ownedShard) error {
+// setTruncated sets Truncated in the record, so the next subscribe response reports a gap, and the position of the latest
+// gap of the event type that is signaled. If p is non-nil, it writes as the owner of the shard. It does nothing if the
+// record no longer exists.
+func (w *Subscriptions) setTruncated(ctx context.Context, id string, generation uint64, p *ownedShard, signaled store.ControlPosition) error {
 	put := w.store.PutSubscription
 	if p != nil {
 		put = p.owned.PutSubscription
 	}
 	_, err := w.editRecordWith(ctx, put, id, func(r *store.Subscription) bool {
-		if r.Generation != generation || r.Truncated {
+		q := r.Requests[store.RequestGap]
+		if r.Generation != generation || r.Truncated && q.Signaled.Compare(signaled) >= 0 {
 			return false
 		}
-		r.Truncated = true
+		if r.Truncated = true; signaled.Compare(q.Signaled) > 0 {
+			q.Signaled = signaled
+			setRequest(r, store.RequestGap, q)
+		}
 		return true
 	})
 	if errors.Is(err, errNoRecord) {

@@ -44,6 +44,7 @@ func Subscription(id string) store.Subscription {
 			store.RequestReplay: {Number: 2, Key: "k", At: At(8).UTC(), Actor: "ann", Cursor: "c", Last: 9, Done: store.Outcome{Number: 1, At: At(9).UTC(), Failure: "no"},
 				Replay: &store.Replay{Actor: "bob", Last: 8, Settled: []store.Span{{From: 3, To: 9}}}},
 			store.RequestSend: {Number: 1, At: At(10).UTC(), Events: []store.Resend{{EventID: "e", Seen: At(11).UTC()}}},
+			store.RequestGap:  {Signaled: store.ControlPosition{Generation: 3, Position: 7}},
 			store.RequestEnd:  {Number: 1, At: At(12).UTC(), Ends: true, Reason: json.RawMessage(`{"code":-32012}`)},
 		},
 		Progress: store.Progress{Epoch: 1<<64 - 1, Base: 7, Settled: []store.Span{{From: 9, To: 9}, {From: 12, To: 20}}, Open: true, Upstream: "u7"},
