@@ -3,8 +3,8 @@
 // [NewHandler]; openapi.yaml, which the handler serves, describes the API.
 //
 // Every request must pass [Options.Authenticate]. A GET request does not change state. An action requires an
-// Idempotency-Key. If the request is repeated with the same key within 10 minutes, the action is performed only once.
-// Keys are stored in the server's store for all processes that share it.
+// Idempotency-Key. If a request to one subscription is repeated with the same key, the response has the number of the
+// first request, unless a newer request of its kind has replaced it. A test event is emitted once per key.
 package admin
 
 import (

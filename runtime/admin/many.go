@@ -237,7 +237,8 @@ func (v *manyView) setLabels(n int64) {
 
 // A manyResult is the result of handling one page of items.
 type manyResult struct {
-	// Done counts items that are done or requested. Skipped counts items that had ended or that another operator was handling.
+	// Done counts items that are done or requested. Skipped counts items that had ended or that another operator was
+	// handling.
 	Done    int
 	Skipped int
 	Failed  int

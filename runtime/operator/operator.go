@@ -135,11 +135,11 @@ type Admin interface {
 
 	// SendAgain requests one attempt to deliver an occurrence that has recorded attempts, regardless of their outcome.
 	// The new attempt is recorded like any other. The endpoint receives the occurrence with the same webhook-id. The
-	// attempt replaces a pending retry. Otherwise, the subscription's watermark and state do not change. If
-	// another attempt is in flight, no attempt is made. The request includes the occurrences of a pending request, at
-	// most 64. SendAgain returns events.ErrNotFound if no attempt is recorded, and [ErrUnderWay] while a request to send the occurrence is
-	// pending. A non-zero seen is the At of the latest attempt that the caller knows. If there is a later attempt,
-	// SendAgain returns ErrUnderWay, so that two operators who react to the same failure send only once.
+	// attempt replaces a pending retry. Otherwise, the subscription's watermark and state do not change. If another
+	// attempt is in flight, no attempt is made. The request includes the occurrences of a pending request, at most 64.
+	// SendAgain returns events.ErrNotFound if no attempt is recorded, and [ErrUnderWay] while a request to send the
+	// occurrence is pending. A non-zero seen is the At of the latest attempt that the caller knows. If there is a later
+	// attempt, SendAgain returns ErrUnderWay, so that two operators who react to the same failure send only once.
 	SendAgain(ctx context.Context, id, eventID string, seen time.Time) (number uint64, err error)
 
 	// Test emits an occurrence for one webhook subscription, so that its subscriber can check whether it arrives. It

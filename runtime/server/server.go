@@ -6,11 +6,11 @@
 // [Options.Webhooks] enables webhooks, and operators manage them with [operator.Admin]. Package transport serves the MCP
 // server over HTTP, stdio and in memory.
 //
-// Internally, every event type has a log and every consumer is a reader with a position (package internal/topic).
-// Occurrences found by a check are stored in the log of a feed (package internal/feed), which is read in the same way.
-// Streams and followers (package internal/streaming) and held polls (package internal/polling) read the log in a
-// topic.Loop. The file parts.go connects the server to its parts: package internal/webhooks/subscriber manages webhook
-// subscriptions, package internal/webhooks/delivery runs their readers, and package internal/operators/operate implements the actions of
+// Internally, every consumer of an event type is a reader with a position (packages internal/topic and internal/reading).
+// Occurrences are in the type's log, or are found by a check (package internal/feed). Streams and followers (package
+// internal/streaming) and held polls (package internal/polling) read in a topic.Loop. The file parts.go connects the
+// server to its parts: package internal/webhooks/subscriber manages webhook subscriptions, package
+// internal/webhooks/delivery runs their readers, and package internal/operators/operate implements the actions of
 // operators and authors. docs/packages.md has a map of the packages.
 package server
 

@@ -1,4 +1,5 @@
-// Package actor stores the name of the acting operator, and the key of the operator's call, in a context. It makes no compatibility promise.
+// Package actor stores the name of the acting operator, and the key of the operator's call, in a context. It makes no
+// compatibility promise.
 package actor
 
 import (

@@ -1,5 +1,6 @@
 // Package jetstream stores a server's state in NATS JetStream (nats-server 2.15 or later). The state consists of event
-// logs, webhook subscriptions, and the leases and owned state that the replicas of a cluster share (engine.Shared). Start with [Open].
+// logs, webhook subscriptions, and the leases and owned state that the replicas of a cluster share (engine.Shared). Start
+// with [Open].
 //
 // The store requires three nats-servers on three disks with sync_interval: always. An append takes 2 to 3 ms, and
 // writes stall for 5 to 10 s when a server crashes. An append cannot be part of the author's SQL transaction. Unlike
