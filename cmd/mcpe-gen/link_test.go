@@ -106,11 +106,11 @@ var linkedBy = []struct {
 	size                     int64
 	absent                   []string // below runtime
 }{
-	{"none", "", 39, 25_000, 16, 11_500_000, unused},
-	{"webhooks", "--transport http --webhooks", 57, 42_000, 16, 14_200_000, []string{"admin", "oauth", "otelevents", "store/sqlite", "store/postgres"}},
-	{"sqlite", "--store sqlite", 46, 30_000, 23, 16_200_000, []string{"internal/webhooks/delivery", "internal/operators/operate", "internal/cluster/cluster", "otelevents"}},
-	{"postgres", "--transport http --store postgres", 62, 47_000, 21, 18_800_000, []string{"admin", "oauth", "otelevents", "store/sqlite"}},
-	{"all", "--transport http --store postgres --webhooks --auth oauth --console", 67, 50_500, 21, 22_600_000, []string{"otelevents", "store/sqlite"}},
+	{"none", "", 40, 25_000, 16, 11_500_000, unused},
+	{"webhooks", "--transport http --webhooks", 56, 41_000, 16, 14_200_000, []string{"admin", "oauth", "otelevents", "store/sqlite", "store/postgres"}},
+	{"sqlite", "--store sqlite", 46, 29_500, 23, 16_200_000, []string{"internal/webhooks/delivery", "internal/operators/operate", "internal/cluster/cluster", "otelevents"}},
+	{"postgres", "--transport http --store postgres", 61, 45_500, 21, 18_800_000, []string{"admin", "oauth", "otelevents", "store/sqlite"}},
+	{"all", "--transport http --store postgres --webhooks --auth oauth --console", 66, 49_000, 21, 22_600_000, []string{"otelevents", "store/sqlite"}},
 }
 
 // linkedParts are the rows of the page: what an author sets or calls for something, and the package of it.
