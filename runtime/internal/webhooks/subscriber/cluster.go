@@ -127,7 +127,7 @@ func (w *Subscriptions) Own(t Ownership) {
 			compare.Reset(compareEvery)
 			w.runInBackground(func() {
 				if err := p.queueDifferences(t.Context()); err != nil && t.Context().Err() == nil {
-					w.o.Log.Internal(t.Context(), "comparing "+t.ShardFence().Shard.String()+" with what is stored", err)
+					w.o.Log.Internal(t.Context(), "comparing "+t.ShardFence().Shard.String()+" with its records", err)
 				}
 			})
 		}
