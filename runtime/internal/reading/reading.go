@@ -161,7 +161,8 @@ func (r *Reader) After(out []topic.Outcome, n int) (cursor []byte, passed store.
 // cursor does not.
 func (r *Reader) Replays() bool { return r.poll == nil || r.poll.Replays() }
 
-// Rings reports whether the bell announces new occurrences to a poll. A poll of a check alone must call it instead.
+// Rings reports whether the bell announces new occurrences to a poll. A poll that only reads a check must call the check
+// instead.
 func (r *Reader) Rings() bool { return r.poll == nil || r.args.Def.Check().Emits }
 
 // NextPoll returns the delay before a poll must call the check again, or 0 if the poll reads a log.

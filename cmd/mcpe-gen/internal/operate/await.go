@@ -13,7 +13,7 @@ import (
 // DefaultWait is the usual time limit for waiting for the outcome of a request.
 const DefaultWait = time.Minute
 
-// firstPause and maxPause limit the pause between two looks at a request.
+// firstPause and maxPause limit the pause between two reads of a request.
 const (
 	firstPause = 20 * time.Millisecond
 	maxPause   = time.Second

@@ -24,7 +24,7 @@ const (
 	endTerminated   ending = "is terminated"
 	endFailed       ending = "without expiry is ended after failing too long"
 	endMoved        ending = "continues in another process"
-	endFenced       ending = "has another owner" // which the end of its record has met
+	endFenced       ending = "has another owner" // found when End deleted the record
 	endStopped      ending = "ends with the server"
 )
 

@@ -131,9 +131,9 @@ func Requests(r *store.Subscription) (all []operator.Request) {
 	return all
 }
 
-// A performedRequest is the latest request of a kind that this process knows. The flag running is set while a goroutine
+// A knownRequest is the latest request of a kind that this process knows. The flag running is set while a goroutine
 // performs the requests of the kind.
-type performedRequest struct {
+type knownRequest struct {
 	store.Request
 	running bool
 }
@@ -154,11 +154,11 @@ func (w *Subscriptions) performRequests(h *Live, r *store.Subscription) {
 			continue
 		}
 		if h.requests == nil {
-			h.requests = map[store.RequestKind]*performedRequest{}
+			h.requests = map[store.RequestKind]*knownRequest{}
 		}
 		latest := h.requests[kind]
 		if latest == nil {
-			latest = &performedRequest{}
+			latest = &knownRequest{}
 			h.requests[kind] = latest
 		}
 		if latest.Request = q; !latest.running {
@@ -169,7 +169,7 @@ func (w *Subscriptions) performRequests(h *Live, r *store.Subscription) {
 }
 
 // performLatest performs requests of a kind until the latest one has been performed.
-func (w *Subscriptions) performLatest(h *Live, kind store.RequestKind, latest *performedRequest) {
+func (w *Subscriptions) performLatest(h *Live, kind store.RequestKind, latest *knownRequest) {
 	for performed := uint64(0); ; {
 		w.mu.Lock()
 		q := latest.Request

@@ -127,7 +127,7 @@ func TestREP12LostAnswerToAnAdmission(t *testing.T) {
 
 // SRV-8: a record that was read before a request was stored, or after it was performed, begins nothing.
 func TestSRV8PerformOfAnOlderRecord(t *testing.T) {
-	h := &Live{requests: map[store.RequestKind]*performedRequest{store.RequestGap: {Request: store.Request{Number: 2}}}}
+	h := &Live{requests: map[store.RequestKind]*knownRequest{store.RequestGap: {Request: store.Request{Number: 2}}}}
 	for number, want := range map[uint64]bool{1: false, 2: false, 3: true} {
 		q := store.Request{Number: number}
 		if got := h.isNewRequest(store.RequestGap, &q); got != want {

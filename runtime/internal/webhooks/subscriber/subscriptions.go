@@ -78,7 +78,7 @@ type Live struct {
 	admitted   store.ControlPosition
 	created    int64 // Unix nanoseconds, like refreshed
 
-	requests map[store.RequestKind]*performedRequest // guarded by Subscriptions.mu
+	requests map[store.RequestKind]*knownRequest // guarded by Subscriptions.mu
 
 	// Guarded by Subscriptions.mu; values of the record that was read last:
 	revision  uint64
