@@ -9,10 +9,11 @@ import (
 	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/sse"
 )
 
-// An announcer is an SDK response that remains open for notifications. This package inserts list_changed between the
-// SDK's messages (LIST-5). The SDK writes each event with one call to Write, so a lock around each write is sufficient.
+// An announcer is a response that remains open for notifications. It inserts list_changed between two events of the
+// SDK, or of another server (LIST-5).
 type announcer struct {
 	http.ResponseWriter
 	rc      *http.ResponseController
@@ -23,6 +24,7 @@ type announcer struct {
 	opened  func()          // called when the response starts; may be nil
 
 	mu     sync.Mutex // held during writes
+	seam   sse.Seam   // of the events that are passed on
 	live   bool       // the response has started
 	closed bool       // the handler is about to return
 
@@ -37,23 +39,15 @@ type announcer struct {
 func (h *handler) newAnnouncer(w http.ResponseWriter, message []byte) *announcer {
 	a := &announcer{ResponseWriter: w, rc: http.NewResponseController(w), timeout: h.writeTimeout}
 	if message != nil {
-		a.frame = encodeSSE(message)
+		a.frame = sse.Message(message)
 	}
 	return a
-}
-
-// encodeSSE encodes a message as an SSE event.
-func encodeSSE(message []byte) []byte {
-	b := make([]byte, 0, len(message)+32)
-	b = append(b, "event: message\ndata: "...)
-	b = append(b, message...)
-	return append(b, eventTail...)
 }
 
 // Unwrap gives the SDK's response controller access to all features except flushing.
 func (a *announcer) Unwrap() http.ResponseWriter { return a.ResponseWriter }
 
-// Write writes an event from the SDK.
+// Write passes on events.
 func (a *announcer) Write(p []byte) (n int, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -62,8 +56,14 @@ func (a *announcer) Write(p []byte) (n int, err error) {
 		n, err = a.ResponseWriter.Write(p)
 		return err
 	})
+	if a.seam.Add(p[:n]); a.live && a.seam.Between() {
+		a.startPending()
+	}
 	return n, err
 }
+
+// Flush implements [http.Flusher], which some servers require.
+func (a *announcer) Flush() { _ = a.FlushError() }
 
 // FlushError flushes the response. It waits for an announcement in progress.
 func (a *announcer) FlushError() error {
@@ -100,26 +100,22 @@ func (a *announcer) writeEvents(b []byte) error {
 func (a *announcer) heartbeat() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if !a.live || a.closed {
+	if !a.live || a.closed || !a.seam.Between() {
 		return !a.closed
 	}
-	a.closed = a.writeEvents([]byte(eventComment)) != nil
+	a.closed = a.writeEvents([]byte(sse.Comment)) != nil
 	return !a.closed
 }
 
 // markStarted marks the response as started and sends pending notifications. It must be called before the first event
 // is written, so a client that has received the event misses no notification. The caller must hold a.mu.
 func (a *announcer) markStarted() {
-	if a.live || mediaType(a.Header().Get("Content-Type")) != contentTypeEvents {
+	header := a.Header()
+	if a.live || mediaType(header.Get("Content-Type")) != sse.ContentType || header.Get("Content-Encoding") != "" {
 		return
 	}
 	a.live = true
-	a.state.Lock()
-	owed := a.owed
-	a.state.Unlock()
-	if owed {
-		go a.writePending()
-	}
+	a.startPending()
 	if a.opened != nil {
 		a.opened()
 	}
@@ -134,20 +130,34 @@ func (a *announcer) announce() {
 		return
 	}
 	a.owed = true
+	a.schedule()
+}
+
+// schedule starts a goroutine that writes the pending messages, unless one is running. The caller must hold a.state.
+func (a *announcer) schedule() {
 	if !a.busy {
 		a.busy = true
 		go a.writePending()
 	}
 }
 
-// writePending writes the pending messages if the response has started.
+// startPending schedules the pending messages, if any.
+func (a *announcer) startPending() {
+	a.state.Lock()
+	defer a.state.Unlock()
+	if a.owed || len(a.unsent) > 0 {
+		a.schedule()
+	}
+}
+
+// writePending writes the pending messages, unless the response has not started or an event is incomplete.
 func (a *announcer) writePending() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	var messages []queuedMessage
 	var frames []byte
 	a.state.Lock()
-	if a.live && !a.closed {
+	if a.live && !a.closed && a.seam.Between() {
 		messages = a.unsent
 		for _, m := range messages {
 			frames = append(frames, m.data...)

@@ -7,6 +7,8 @@ import (
 	"sync"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/sse"
 )
 
 // A callResponse is the HTTP response to an extension call. It is JSON, or SSE if middleware sends a message before the
@@ -31,11 +33,11 @@ func (a *callResponse) send(message []byte) error {
 	if !a.events {
 		a.events = true
 		header := a.w.Header()
-		header.Set("Content-Type", contentTypeEvents)
+		header.Set("Content-Type", sse.ContentType)
 		header.Set("Cache-Control", "no-cache, no-transform")
 		a.w.WriteHeader(http.StatusOK)
 	}
-	if _, err := a.w.Write(encodeSSE(message)); err != nil {
+	if _, err := a.w.Write(sse.Message(message)); err != nil {
 		return err
 	}
 	return http.NewResponseController(a.w).Flush()
@@ -61,7 +63,7 @@ func (a *callResponse) finish(result json.RawMessage, err error) {
 		}
 	}
 	if a.stopMessages() {
-		_, _ = a.w.Write(encodeSSE(msg))
+		_, _ = a.w.Write(sse.Message(msg))
 		return
 	}
 	header := a.w.Header()

@@ -8,6 +8,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/sse"
 )
 
 // Limits for early cancels (D14). A cancel is sent in a separate POST, so it may arrive before its request.
@@ -195,7 +197,7 @@ func (w *muteWriter) Write(p []byte) (int, error) {
 // writeEmptyStream writes an empty event stream, which is the response to a cancelled call.
 func writeEmptyStream(w http.ResponseWriter) {
 	header := w.Header()
-	header.Set("Content-Type", contentTypeEvents)
+	header.Set("Content-Type", sse.ContentType)
 	header.Set("Cache-Control", "no-cache, no-transform")
 	w.WriteHeader(http.StatusOK)
 }

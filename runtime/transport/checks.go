@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/sse"
 )
 
 // passesSDKChecks reports whether a request passes the checks that the SDK makes before it reads the body.
@@ -28,7 +30,7 @@ func passesSDKChecks(r *http.Request, opts *mcp.StreamableHTTPOptions) bool {
 
 // mediaType returns a media type without its parameters, or "" if the value is malformed.
 func mediaType(value string) string {
-	if value == contentTypeJSON || value == contentTypeEvents {
+	if value == contentTypeJSON || value == sse.ContentType {
 		return value
 	}
 	t, _, err := mime.ParseMediaType(value)
@@ -47,7 +49,7 @@ func acceptsJSONAndSSE(values []string) bool {
 			switch strings.ToLower(strings.TrimSpace(base)) {
 			case contentTypeJSON, "application/*":
 				asJSON = true
-			case contentTypeEvents, "text/*":
+			case sse.ContentType, "text/*":
 				asEvents = true
 			case "*/*":
 				asJSON, asEvents = true, true

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/sse"
 )
 
 // A client speaks JSON-RPC with ids and params as the test wrote them.
@@ -203,7 +204,7 @@ func feedOf(t testing.TB, resp *http.Response, cancel func()) *feed {
 		defer resp.Body.Close()
 		defer cancel()
 		r := bufio.NewReader(resp.Body)
-		if mediaType(resp.Header.Get("Content-Type")) != contentTypeEvents {
+		if mediaType(resp.Header.Get("Content-Type")) != sse.ContentType {
 			b, _ := io.ReadAll(r)
 			f.c <- string(b)
 			return
@@ -213,7 +214,7 @@ func feedOf(t testing.TB, resp *http.Response, cancel func()) *feed {
 			if err != nil {
 				return
 			}
-			if data, ok := strings.CutPrefix(line, eventHead); ok {
+			if data, ok := strings.CutPrefix(line, sse.Head); ok {
 				f.c <- strings.TrimRight(data, "\n")
 			}
 		}

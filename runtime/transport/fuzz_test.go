@@ -18,6 +18,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/sse"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server/callbacks"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server/webhooks"
@@ -80,7 +81,7 @@ func FuzzRequest(f *testing.F) {
 		defer end()
 		req := httptest.NewRequestWithContext(ctx, http.MethodPost, "http://127.0.0.1/", bytes.NewReader(body))
 		req.Header.Set("Content-Type", contentTypeJSON)
-		req.Header.Set("Accept", contentTypeJSON+", "+contentTypeEvents)
+		req.Header.Set("Accept", contentTypeJSON+", "+sse.ContentType)
 		req.Header.Set(headerVersion, wire.RevisionLegacy)
 		if session != "" {
 			req.Header.Set("Mcp-Session-Id", session)
@@ -138,7 +139,7 @@ func answered(t *testing.T, r *recorder, body []byte) {
 	default:
 		t.Fatalf("%q: status %d, %s", body, r.status, &r.body)
 	}
-	if media := mediaType(r.header.Get("Content-Type")); media != contentTypeJSON && media != contentTypeEvents {
+	if media := mediaType(r.header.Get("Content-Type")); media != contentTypeJSON && media != sse.ContentType {
 		return // plain text of the SDK
 	}
 	last := r.message()

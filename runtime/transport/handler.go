@@ -37,7 +37,6 @@ const (
 	methodCancelled     = "notifications/cancelled"
 	methodInitialized   = "notifications/initialized"
 	contentTypeJSON     = "application/json"
-	contentTypeEvents   = "text/event-stream"
 	defaultWriteTimeout = 30 * time.Second
 )
 

@@ -24,6 +24,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/port"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/sse"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/testkit/pgtest"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 )
@@ -338,12 +339,12 @@ func (g *rig) addTool(name string) {
 
 // message returns the JSON-RPC message of the answer: its body, or the last event of its events.
 func (r *recorder) message() []byte {
-	if mediaType(r.header.Get("Content-Type")) != contentTypeEvents {
+	if mediaType(r.header.Get("Content-Type")) != sse.ContentType {
 		return r.body.Bytes()
 	}
 	var last []byte
 	for line := range bytes.Lines(r.body.Bytes()) {
-		if data, ok := bytes.CutPrefix(line, []byte(eventHead)); ok {
+		if data, ok := bytes.CutPrefix(line, []byte(sse.Head)); ok {
 			last = bytes.TrimRight(data, "\r\n")
 		}
 	}

@@ -3,6 +3,7 @@ package transport
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"slices"
 
@@ -10,6 +11,7 @@ import (
 
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/port"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/sse"
 )
 
 // serveListen serves subscriptions/listen of the stateless revision. The SDK supports a fixed set of notification
@@ -25,7 +27,7 @@ func (h *handler) serveListen(w http.ResponseWriter, r *http.Request, p *postBod
 	asked := parseListenRequest(h.es, env.params)
 	l := &listenWriter{announcer: h.newAnnouncer(w, nil), id: env.id, wish: asked}
 	if asked.listChanged {
-		l.frame = encodeSSE(listChangedNotification(env.id))
+		l.frame = sse.Message(listChangedNotification(env.id))
 	}
 	if len(asked.keys) > 0 {
 		closed := func() {}
@@ -79,18 +81,26 @@ type listenWriter struct {
 	ended        bool   // the final result was written
 }
 
+// maxPartial is the maximum size of an event that is rewritten, in bytes.
+const maxPartial = 4 << 20
+
+var errPartial = errors.New("transport: an event of a listen response has more than 4 MiB")
+
 // Write splits the SDK's output into SSE events and rewrites each of them. It does not change a response that is not an
 // event stream, such as a refusal.
 func (l *listenWriter) Write(p []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if mediaType(l.Header().Get("Content-Type")) != contentTypeEvents {
+	if mediaType(l.Header().Get("Content-Type")) != sse.ContentType {
 		return l.ResponseWriter.Write(p)
 	}
 	l.partial = append(l.partial, p...)
 	for {
-		event, rest, ok := bytes.Cut(l.partial, []byte(eventTail))
-		if !ok {
+		event, rest, ok := sse.Cut(l.partial)
+		switch {
+		case !ok && len(l.partial) > maxPartial:
+			return 0, errPartial
+		case !ok:
 			return len(p), nil
 		}
 		out := l.rewriteEvent(event)
@@ -102,7 +112,7 @@ func (l *listenWriter) Write(p []byte) (int, error) {
 			l.markStarted()
 		}
 		err := l.withDeadline(func() error {
-			_, err := l.ResponseWriter.Write(append(out, eventTail...))
+			_, err := l.ResponseWriter.Write(out)
 			return err
 		})
 		if err != nil {
@@ -113,17 +123,16 @@ func (l *listenWriter) Write(p []byte) (int, error) {
 
 // rewriteEvent returns the event to write to the client, or nil to withhold it.
 func (l *listenWriter) rewriteEvent(event []byte) []byte {
-	head, data, ok := bytes.Cut(event, []byte(eventHead))
-	if !ok {
-		return bytes.Clone(event)
-	}
+	data := sse.Data(event)
 	env, ok := parseEnvelope(data)
 	switch {
-	case ok && env.method == methodAcknowledged:
+	case !ok:
+		return event
+	case env.method == methodAcknowledged:
 		env.params, l.others = extendAcknowledgment(env.params, l.wish)
 		data = notification(env.method, env.params)
 		l.acknowledged = true
-	case ok && env.result != nil:
+	case env.result != nil:
 		l.result = bytes.Clone(data)
 		if !l.others && !l.wish.isEmpty() {
 			return nil
@@ -131,8 +140,7 @@ func (l *listenWriter) rewriteEvent(event []byte) []byte {
 		l.ended = true
 		data = l.result
 	}
-	out := append(bytes.Clone(head), eventHead...)
-	return append(out, data...)
+	return sse.Replace(event, data)
 }
 
 // writeFinalResult writes the final result of a request that ends because the server shuts down.

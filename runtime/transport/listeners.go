@@ -14,6 +14,7 @@ import (
 
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/port"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/sse"
 )
 
 // Limits for messages queued for one peer outside of calls. Further messages are refused, so a peer that does not read
@@ -122,7 +123,7 @@ func (h *handler) expectReply(r *http.Request, session string) (replied func()) 
 
 // send queues a message that is written between the SDK's messages. It returns false if the message cannot be queued.
 func (a *announcer) send(m port.Message) bool {
-	frame := encodeSSE(messageBytes(m, a.id))
+	frame := sse.Message(messageBytes(m, a.id))
 	a.state.Lock()
 	defer a.state.Unlock()
 	if a.over || expired(a.expires) || len(a.unsent) >= maxUnsent || a.unsentBytes+len(frame) > maxUnsentBytes {
@@ -130,10 +131,7 @@ func (a *announcer) send(m port.Message) bool {
 	}
 	a.unsent = append(a.unsent, queuedMessage{frame, m.Written})
 	a.unsentBytes += len(frame)
-	if !a.busy {
-		a.busy = true
-		go a.writePending()
-	}
+	a.schedule()
 	return true
 }
 

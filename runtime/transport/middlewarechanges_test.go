@@ -17,6 +17,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/sse"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 )
 
@@ -321,6 +322,6 @@ func TestMiddlewareAborts(t *testing.T) {
 	}()
 	m := modes[3]
 	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/mcp", strings.NewReader(m.request(`1`, wire.MethodList, "")))
-	r.Header = http.Header{"Content-Type": {contentTypeJSON}, "Accept": {contentTypeJSON + ", " + contentTypeEvents}, headerVersion: {m.version}, headerMethod: {wire.MethodList}}
+	r.Header = http.Header{"Content-Type": {contentTypeJSON}, "Accept": {contentTypeJSON + ", " + sse.ContentType}, headerVersion: {m.version}, headerMethod: {wire.MethodList}}
 	NewHandler(g.es, HandlerOptions{}).ServeHTTP(httptest.NewRecorder(), r)
 }

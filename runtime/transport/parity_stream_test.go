@@ -11,6 +11,7 @@ import (
 
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/port"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/sse"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 )
 
@@ -77,7 +78,7 @@ func TestStreamBoundToItsSession(t *testing.T) {
 			resp := c.post(context.Background(), m.request(`1`, wire.MethodStream, `{"name":"tick"}`), row.header)
 			body, _ := io.ReadAll(resp.Body)
 			resp.Body.Close()
-			events := mediaType(resp.Header.Get("Content-Type")) == contentTypeEvents // as the SDK writes a JSON-RPC error
+			events := mediaType(resp.Header.Get("Content-Type")) == sse.ContentType // as the SDK writes a JSON-RPC error
 			if resp.StatusCode != row.status || events != (row.status == 200) {
 				t.Errorf("%s: %s %s %s", name, resp.Status, resp.Header.Get("Content-Type"), body)
 			}

@@ -18,6 +18,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/sse"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 )
 
@@ -233,7 +234,7 @@ func TestSDKRefusesAsEvents(t *testing.T) {
 	m := modes[3]
 	c := g.serve(m, mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return g.srv }, &mcp.StreamableHTTPOptions{Stateless: true}))
 	resp := c.post(context.Background(), m.request(`1`, wire.MethodStream, `{"name":"tick"}`), nil)
-	if got := resp.Header.Get("Content-Type"); got != contentTypeEvents || resp.StatusCode != 200 {
+	if got := resp.Header.Get("Content-Type"); got != sse.ContentType || resp.StatusCode != 200 {
 		t.Errorf("%s %s", resp.Status, got)
 	}
 	// Without the front nobody can carry a stream: it fails closed.

@@ -13,6 +13,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/sse"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 )
 
@@ -108,7 +109,7 @@ func TestPUSH4AnswersAreNotBuffered(t *testing.T) {
 					header["Mcp-Name"] = "noop"
 				}
 				resp := c.post(ctx, m.request(`"`+method+`"`, method, params), header)
-				if mediaType(resp.Header.Get("Content-Type")) != contentTypeEvents || resp.Header.Get("X-Accel-Buffering") != "no" {
+				if mediaType(resp.Header.Get("Content-Type")) != sse.ContentType || resp.Header.Get("X-Accel-Buffering") != "no" {
 					t.Errorf("%s: %s %q", method, resp.Status, resp.Header)
 				}
 				cancel()

@@ -16,6 +16,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/inbound"
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/port"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/sse"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 )
 
@@ -143,7 +144,7 @@ func (h *sseHandler) serveStream(w http.ResponseWriter, r *http.Request) {
 		h.mu.Unlock()
 	}()
 	out.to.prepare(r, false)
-	if out.to.writeWithDeadline([]byte("event: endpoint\ndata: "+endpoint.RequestURI()+eventTail)) != nil {
+	if out.to.writeWithDeadline([]byte("event: endpoint\ndata: "+endpoint.RequestURI()+sse.Tail)) != nil {
 		return
 	}
 	ctx, cancel := context.WithCancel(r.Context())
@@ -192,7 +193,7 @@ func (w *sseWriter) Write(lines []byte) (int, error) {
 	}
 	var b []byte
 	for l := range bytes.Lines(lines) {
-		b = append(append(append(b, "event: message\n"+eventHead...), bytes.TrimRight(l, "\n")...), eventTail...)
+		b = append(append(append(b, "event: message\n"+sse.Head...), bytes.TrimRight(l, "\n")...), sse.Tail...)
 	}
 	if err := w.to.writeWithDeadline(b); err != nil {
 		return 0, err
@@ -212,7 +213,7 @@ func (w *sseWriter) writeHeartbeats(ctx context.Context, every time.Duration) {
 		case <-beats.C:
 		}
 		w.mu.Lock()
-		gone := w.closed || w.to.writeWithDeadline([]byte(eventComment)) != nil
+		gone := w.closed || w.to.writeWithDeadline([]byte(sse.Comment)) != nil
 		w.mu.Unlock()
 		if gone {
 			return

@@ -16,6 +16,7 @@ import (
 
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/port"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/sse"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 )
 
@@ -279,7 +280,7 @@ func TestSSEStalledReader(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, rest, ok := strings.Cut(string(head[:n]), eventHead); ok {
+		if _, rest, ok := strings.Cut(string(head[:n]), sse.Head); ok {
 			endpoint, _, _ = strings.Cut(rest, "\n")
 		}
 	}

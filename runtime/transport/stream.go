@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/frame"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/sse"
 )
 
 // An eventWriter writes JSON-RPC messages as server-sent events. It implements port.Carrier.
@@ -26,7 +27,7 @@ func (c *eventWriter) prepare(r *http.Request, begun bool) {
 		return
 	}
 	header := c.w.Header()
-	header.Set("Content-Type", contentTypeEvents)
+	header.Set("Content-Type", sse.ContentType)
 	header.Set("Cache-Control", "no-cache, no-transform")
 	header.Set(headerBuffering, unbuffered)
 	if r.ProtoMajor == 1 {
@@ -52,7 +53,7 @@ func (w *unbufferedWriter) Unwrap() http.ResponseWriter { return w.ResponseWrite
 
 // WriteHeader writes the header. For event streams, it adds X-Accel-Buffering.
 func (w *unbufferedWriter) WriteHeader(status int) {
-	if w.begun = true; mediaType(w.Header().Get("Content-Type")) == contentTypeEvents {
+	if w.begun = true; mediaType(w.Header().Get("Content-Type")) == sse.ContentType {
 		w.Header().Set(headerBuffering, unbuffered)
 	}
 	w.ResponseWriter.WriteHeader(status)
@@ -65,14 +66,8 @@ func (w *unbufferedWriter) Write(p []byte) (int, error) {
 	return w.ResponseWriter.Write(p)
 }
 
-const (
-	eventHead = "data: "
-	eventTail = "\n\n"
-	// eventComment is an SSE comment, which clients ignore.
-	eventComment = ":" + eventTail
-	// maxPooledBuffer is the maximum size of a buffer that is returned to the pool.
-	maxPooledBuffer = 64 << 10
-)
+// maxPooledBuffer is the maximum size of a buffer that is returned to the pool.
+const maxPooledBuffer = 64 << 10
 
 // bufferPool is shared by all streams, so an idle stream does not need a buffer.
 var bufferPool = sync.Pool{New: func() any { return new([]byte) }}
@@ -82,10 +77,10 @@ func (c *eventWriter) Write(frames []frame.Frame) error {
 	buf := bufferPool.Get().(*[]byte)
 	b := (*buf)[:0]
 	for _, f := range frames {
-		b = append(b, eventHead...)
+		b = append(b, sse.Head...)
 		b = append(b, f.Head...)
 		b = append(b, f.Tail...)
-		b = append(b, eventTail...)
+		b = append(b, sse.Tail...)
 	}
 	err := c.writeWithDeadline(b)
 	if cap(b) <= maxPooledBuffer {
@@ -96,10 +91,10 @@ func (c *eventWriter) Write(frames []frame.Frame) error {
 }
 
 func (c *eventWriter) writeMessage(msg json.RawMessage) error {
-	b := make([]byte, 0, len(eventHead)+len(msg)+len(eventTail))
-	b = append(b, eventHead...)
+	b := make([]byte, 0, len(sse.Head)+len(msg)+len(sse.Tail))
+	b = append(b, sse.Head...)
 	b = append(b, msg...)
-	return c.writeWithDeadline(append(b, eventTail...))
+	return c.writeWithDeadline(append(b, sse.Tail...))
 }
 
 // writeWithDeadline writes b with a deadline, so a stalled reader cannot block it forever. It then clears the deadline,

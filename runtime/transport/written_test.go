@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/port"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/sse"
 )
 
 // A brittle writer of events fails to write or to flush.
@@ -41,7 +42,7 @@ func TestWrittenOverHTTP(t *testing.T) {
 	} {
 		h := &handler{writeTimeout: time.Second}
 		rec := newRecorder()
-		rec.header.Set("Content-Type", contentTypeEvents)
+		rec.header.Set("Content-Type", sse.ContentType)
 		a := h.newAnnouncer(rec, nil)
 		if row.w != nil {
 			row.w.ResponseWriter = rec
