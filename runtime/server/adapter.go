@@ -53,6 +53,8 @@ func (s portAdapter) EncodePayload(event string, payload any) (json.RawMessage, 
 
 func (s portAdapter) Heartbeat() time.Duration { return s.options.Heartbeat }
 
+func (s portAdapter) RecheckInterval() time.Duration { return s.options.Reauthorize }
+
 func (s portAdapter) Closing() <-chan struct{} { return s.closing }
 
 func (s portAdapter) Types(ctx context.Context, principal string) ([]events.Info, error) {

@@ -102,7 +102,7 @@ func (s *Server) serve(ctx context.Context, method string, p *rawParams) (*rawRe
 		if c.Stateless != (version >= wire.RevisionStateless) {
 			return nil, errRevision
 		}
-		r.ID, r.Stateless, r.CanStream, r.AfterReply = c.ID, c.Stateless, c.CanStream, c.AfterReply
+		r.ID, r.Stateless, r.CanStream, r.AfterReply, r.Until = c.ID, c.Stateless, c.CanStream, c.AfterReply, c.Until
 	}
 	r.Principal, r.Expires = s.authenticate(ctx, p.Request.Extra)
 	if p.Carried != nil && method == wire.MethodStream && r.CanStream {

@@ -36,6 +36,7 @@ const (
 	methodAcknowledged  = "notifications/subscriptions/acknowledged"
 	methodCancelled     = "notifications/cancelled"
 	methodInitialized   = "notifications/initialized"
+	methodToolsList     = "tools/list"
 	contentTypeJSON     = "application/json"
 	defaultWriteTimeout = 30 * time.Second
 )
@@ -184,12 +185,14 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if !h.gate.admit(w, r) {
 		return
 	}
-	principal, _ := h.authenticate(r)
-	who := accountKeyOf(principal, r)
-	if !h.open.reserve(w, who, "requests") {
-		return
+	if leave, ok := h.Reserve(w, r); ok {
+		defer leave()
+		h.serve(w, r)
 	}
-	defer h.open.release(who)
+}
+
+// serve routes a request that was admitted and reserved.
+func (h *handler) serve(w http.ResponseWriter, r *http.Request) {
 	r.Header.Del(port.ReplyHeader) // only this package may set it
 	modern := r.Header.Get(headerVersion) >= wire.RevisionStateless
 	if id := r.Header.Get(headerSession); id != "" && !modern && h.sessioned {
@@ -197,9 +200,9 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	switch {
 	case r.Method == http.MethodPost && modern:
-		h.servePOST(w, r)
+		h.servePOST(w, r, nil)
 	case r.Method == http.MethodPost:
-		h.serveLegacyPOST(w, r)
+		h.serveLegacyPOST(w, r, nil)
 	case modern:
 		h.stateless.ServeHTTP(w, r)
 	case r.Method == http.MethodGet:
@@ -215,28 +218,31 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // servePOST serves POST requests of the stateless revision. It routes by the Mcp-Method header. If the body has a
-// different method, the SDK refuses the request.
-func (h *handler) servePOST(w http.ResponseWriter, r *http.Request) {
+// different method, the SDK refuses the request. The guest is nil if the request came to this server.
+func (h *handler) servePOST(w http.ResponseWriter, r *http.Request, g *port.Guest) {
 	p, ok := h.readPOST(w, r, h.stateless, true)
 	if !ok {
 		return
 	}
 	method := r.Header.Get(headerMethod)
+	if g != nil && !strings.HasPrefix(method, wire.MethodPrefix) {
+		r = r.WithContext(g.Context)
+	}
 	switch {
 	case p.env.method == method && h.handlesNotification("", p.env):
 		h.serveNotification(w, r, h.stateless, "", p)
 	case method == methodListen:
-		h.serveListen(w, r, p)
+		h.serveListen(w, r, p, nil)
 	case !strings.HasPrefix(method, wire.MethodPrefix):
 		defer h.expectReply(r, "")()
 		h.passToSDK(h.stateless, w, r, p)
 	default:
-		h.serveModernEvents(w, r, p)
+		h.serveModernEvents(w, r, p, g)
 	}
 }
 
 // serveLegacyPOST serves POST requests of legacy revisions. They have no Mcp-Method header, so it routes by the body.
-func (h *handler) serveLegacyPOST(w http.ResponseWriter, r *http.Request) {
+func (h *handler) serveLegacyPOST(w http.ResponseWriter, r *http.Request, g *port.Guest) {
 	p, ok := h.readPOST(w, r, h.legacy, false)
 	if !ok {
 		return
@@ -247,12 +253,12 @@ func (h *handler) serveLegacyPOST(w http.ResponseWriter, r *http.Request) {
 		h.passToSDK(h.stateless, w, r, p)
 		return
 	}
-	session := ""
-	if h.sessioned {
-		session = httpSession(r)
-	}
-	if !isEvents(p.env.method) {
-		defer h.expectReply(r, session)()
+	session := h.sessionOf(r)
+	if g != nil {
+		session = g.Session
+		if !isEvents(p.env.method) {
+			r = r.WithContext(g.Context)
+		}
 	}
 	principal, _ := h.authenticate(r)
 	switch {
@@ -260,7 +266,7 @@ func (h *handler) serveLegacyPOST(w http.ResponseWriter, r *http.Request) {
 		h.serveNotification(w, r, h.legacy, session, p)
 		return
 	case session == "" || !p.env.isCall():
-		h.serveLegacy(w, r, p, nil)
+		h.serveLegacy(w, r, p, nil, g)
 		return
 	}
 	call := &liveCall{key: newCallKey(principal, session, p.env.id), id: p.env.id, sdk: !isEvents(p.env.method)}
@@ -280,7 +286,7 @@ func (h *handler) serveLegacyPOST(w http.ResponseWriter, r *http.Request) {
 		writeEmptyStream(w)
 		return
 	}
-	h.serveLegacy(w, r, p, call)
+	h.serveLegacy(w, r, p, call, g)
 }
 
 func idInUse(id json.RawMessage) *malformedError {
@@ -288,10 +294,13 @@ func idInUse(id json.RawMessage) *malformedError {
 }
 
 // serveLegacy serves a message of a legacy revision. The call is nil outside a session and for a notification.
-func (h *handler) serveLegacy(w http.ResponseWriter, r *http.Request, p *postBody, call *liveCall) {
+func (h *handler) serveLegacy(w http.ResponseWriter, r *http.Request, p *postBody, call *liveCall, g *port.Guest) {
 	if isEvents(p.env.method) && p.env.isCall() && (call != nil || !h.sessioned) {
-		h.serveLegacyEvents(w, r, p, call)
+		h.serveLegacyEvents(w, r, p, call, g)
 		return
+	}
+	if !isEvents(p.env.method) {
+		defer h.expectReply(r, h.sessionOf(r))()
 	}
 	if call != nil {
 		w = &muteWriter{w, call}

@@ -11,12 +11,13 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/auth"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/port"
 )
 
 // serveModernEvents answers an extension call in the stateless revision. If the request does not pass the SDK's checks,
 // the SDK refuses it.
-func (h *handler) serveModernEvents(w http.ResponseWriter, r *http.Request, p *postBody) {
+func (h *handler) serveModernEvents(w http.ResponseWriter, r *http.Request, p *postBody, g *port.Guest) {
 	who, ok := h.acceptedCaller(r, p.env)
 	if !ok {
 		h.passToSDK(h.stateless, w, r, p)
@@ -26,7 +27,11 @@ func (h *handler) serveModernEvents(w http.ResponseWriter, r *http.Request, p *p
 	c := h.newCall(r, p, a)
 	c.Stateless, c.DeclaresExtension = true, who.declares
 	c.session = h.tempSession(who.init, a)
-	h.serveEvents(r.Context(), r, p, c, a, nil)
+	ctx := r.Context()
+	if g != nil {
+		ctx, c.Until = g.Context, g.Until
+	}
+	h.serveEvents(ctx, r, p, c, a, nil)
 }
 
 // acceptedCaller returns the caller of a call in the stateless revision and reports whether the SDK would accept the
@@ -41,7 +46,7 @@ func (h *handler) acceptedCaller(r *http.Request, env envelope) (who caller, ok 
 
 // serveLegacyEvents answers an extension call in an older revision. The SDK refuses the call if the session does not
 // exist or belongs to another caller. In a session, live allows the call to be cancelled.
-func (h *handler) serveLegacyEvents(w http.ResponseWriter, r *http.Request, p *postBody, live *liveCall) {
+func (h *handler) serveLegacyEvents(w http.ResponseWriter, r *http.Request, p *postBody, live *liveCall, g *port.Guest) {
 	a := &callResponse{w: w, id: bytes.Clone(p.env.id)}
 	c := h.newCall(r, p, a)
 	if !h.sessioned {
@@ -50,8 +55,15 @@ func (h *handler) serveLegacyEvents(w http.ResponseWriter, r *http.Request, p *p
 			h.passToSDK(h.legacy, w, r, p)
 			return
 		}
-		c.session = h.tempSession(&mcp.InitializeParams{ProtocolVersion: version}, a)
-		h.serveEvents(r.Context(), r, p, c, a, live)
+		ctx, init := r.Context(), &mcp.InitializeParams{ProtocolVersion: version}
+		if g != nil {
+			ctx, c.Until, c.DeclaresExtension = g.Context, g.Until, g.DeclaresExtension
+		}
+		if c.DeclaresExtension {
+			init.Capabilities = &mcp.ClientCapabilities{Extensions: map[string]any{wire.ExtensionID: map[string]any{}}}
+		}
+		c.session = h.tempSession(init, a)
+		h.serveEvents(ctx, r, p, c, a, live)
 		return
 	}
 	check := h.sendSubstitute(h.legacy, r, envelope{})

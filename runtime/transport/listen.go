@@ -17,11 +17,19 @@ import (
 // serveListen serves subscriptions/listen of the stateless revision. The SDK supports a fixed set of notification
 // kinds. If a request also has eventsListChanged or adapter keys, serveListen adds them to the acknowledgment and
 // inserts their notifications between the SDK's (D8, LIST-5). The SDK immediately ends a request that has none of its
-// kinds. In this case, serveListen keeps the response open.
-func (h *handler) serveListen(w http.ResponseWriter, r *http.Request, p *postBody) {
+// kinds. In this case, serveListen keeps the response open. If others is not nil, it takes the place of the SDK.
+func (h *handler) serveListen(w http.ResponseWriter, r *http.Request, p *postBody, others http.Handler) {
 	env := p.env
+	pass := func(w http.ResponseWriter, r *http.Request) {
+		if others == nil {
+			h.passToSDK(h.stateless, w, r, p)
+			return
+		}
+		setBody(r, p.body)
+		others.ServeHTTP(w, r)
+	}
 	if env.method != methodListen || !env.isCall() || !canFlush(w) {
-		h.passToSDK(h.stateless, w, r, p)
+		pass(w, r)
 		return
 	}
 	asked := parseListenRequest(h.es, env.params)
@@ -43,7 +51,7 @@ func (h *handler) serveListen(w http.ResponseWriter, r *http.Request, p *postBod
 	}
 	ctx, stop := h.registerListener(l.announcer, r, h.es.Closing())
 	defer stop()
-	h.passToSDK(h.stateless, l, r.WithContext(ctx), p)
+	pass(l, r.WithContext(ctx))
 	if !l.acknowledged {
 		return // refused, or the client disconnected
 	}

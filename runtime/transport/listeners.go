@@ -101,6 +101,14 @@ func httpSession(r *http.Request) string {
 	return ""
 }
 
+// sessionOf returns the key of a request's legacy session, or "" if the handler does not have sessions.
+func (h *handler) sessionOf(r *http.Request) string {
+	if !h.sessioned {
+		return ""
+	}
+	return httpSession(r)
+}
+
 // sessionKey returns the key of the session with the given ID in the SDK.
 func sessionKey(id string) string { return "http " + id }
 

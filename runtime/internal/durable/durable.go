@@ -228,9 +228,9 @@ func (s *Service) Subscribe(ctx context.Context, c *part.Subscribe) (json.RawMes
 	p, r := c.Params, c.Request
 	q := &subscriber.Request{Type: c.Type, RawURL: p.Delivery.URL, Dialect: s.core.Dialect(r.DeclaresExtension),
 		Replay: topic.ReplayOf(p.Cursor, p.MaxAgeMs), Head: c.Type.Head(), TTLMs: p.TTLMs, Forever: p.NoExpiry, Reply: r.AfterReply,
-		Admitted: s.Webhooks.Position()}
-	if s.options.Webhooks.EndWithToken {
-		q.Expires = r.Expires
+		Admitted: s.Webhooks.Position(), Expires: r.Until}
+	if at := r.Expires; s.options.Webhooks.EndWithToken && !at.IsZero() && (q.Expires.IsZero() || at.Before(q.Expires)) {
+		q.Expires = at
 	}
 	if err := s.Webhooks.Read(ctx, q, c.Definition, p); err != nil {
 		return nil, err

@@ -52,6 +52,9 @@ type Inside interface {
 	MaxParams() int
 	// Heartbeat returns the interval of heartbeats on idle responses that stay open (PUSH-4).
 	Heartbeat() time.Duration
+	// RecheckInterval returns the interval at which live streams and webhook subscriptions are reauthorized (AUTH-2). It
+	// is negative if they are not.
+	RecheckInterval() time.Duration
 	// Closing returns a channel that is closed when Shutdown starts.
 	Closing() <-chan struct{}
 	// Authenticate returns the caller of a request and when its token expires (AUTH-3, AUTH-4).

@@ -30,6 +30,8 @@ type Request struct {
 	AfterReply func(f func()) bool
 	// Expires is when the caller's token expires. The zero time means never (AUTH-4).
 	Expires time.Time
+	// Until limits the grant of a webhook subscription, as in [Guest].
+	Until time.Time
 }
 
 // A Carrier writes the notifications of one stream.

@@ -40,7 +40,8 @@ type Request struct {
 	// without expiry.
 	TTLMs   *int64
 	Forever bool
-	// Expires is the expiry of the caller's token, which limits the subscription's expiry. A zero time means no limit.
+	// Expires limits the subscription's expiry. It is the expiry of the caller's token or an earlier time. A zero time
+	// means no limit.
 	Expires time.Time
 	// Reply calls f after the response has been written. It returns false if it will not call f. Reply is nil if the
 	// transport does not report when responses are written.
