@@ -18,8 +18,8 @@ import (
 const revisionOfBatches = "2025-03-26"
 
 var (
-	oldHTTP  = mode{"http1/2025-03-26", true, false, revisionOfBatches}
-	oldStdio = mode{"stdio/2025-03-26", false, false, revisionOfBatches}
+	oldHTTP  = mode{name: "http1/2025-03-26", http: true, version: revisionOfBatches}
+	oldStdio = mode{name: "stdio/2025-03-26", version: revisionOfBatches}
 )
 
 // CAP-6: a batch gets one error in every revision and on every carrier, and nothing of it is done.

@@ -73,6 +73,8 @@ type rig struct {
 	opened chan string
 	// polls counts the events/poll calls under way, in middleware and in the handler around it.
 	polls atomic.Int32
+	// next is the server next to the overlay, if any.
+	next *mcp.Server
 	// hold, when set, delays OnSubscribe until it is closed.
 	hold chan struct{}
 }
@@ -171,17 +173,20 @@ type mode struct {
 	http    bool
 	h2      bool
 	version string
+	overlay bool // through the handler of package overlay, next to another server
 }
 
 func (m mode) modern() bool { return m.version >= wire.RevisionStateless }
 
 var modes = []mode{
-	{"stdio/legacy", false, false, wire.RevisionLegacy},
-	{"stdio/2026-07-28", false, false, wire.RevisionStateless},
-	{"http1/legacy", true, false, wire.RevisionLegacy},
-	{"http1/2026-07-28", true, false, wire.RevisionStateless},
-	{"http2/legacy", true, true, wire.RevisionLegacy},
-	{"http2/2026-07-28", true, true, wire.RevisionStateless},
+	{name: "stdio/legacy", version: wire.RevisionLegacy},
+	{name: "stdio/2026-07-28", version: wire.RevisionStateless},
+	{name: "http1/legacy", http: true, version: wire.RevisionLegacy},
+	{name: "http1/2026-07-28", http: true, version: wire.RevisionStateless},
+	{name: "http2/legacy", http: true, h2: true, version: wire.RevisionLegacy},
+	{name: "http2/2026-07-28", http: true, h2: true, version: wire.RevisionStateless},
+	{name: "overlay/legacy", http: true, overlay: true, version: wire.RevisionLegacy},
+	{name: "overlay/2026-07-28", http: true, overlay: true, version: wire.RevisionStateless},
 }
 
 // inEveryMode runs f in a bubble, once for each mode.
@@ -202,7 +207,7 @@ func (g *rig) connect(m mode, o HandlerOptions) client {
 	if !m.http {
 		return g.stdio(m)
 	}
-	front := NewHandler(g.es, o)
+	front := g.front(m, o)
 	return g.serve(m, bearer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get(headerMethod) == wire.MethodPoll {
 			g.polls.Add(1)
@@ -210,6 +215,35 @@ func (g *rig) connect(m mode, o HandlerOptions) client {
 		}
 		front.ServeHTTP(w, r)
 	})))
+}
+
+// NewOverlay is overlay.NewHandler, which this package cannot import. A file of the external test package sets it.
+var NewOverlay func(es *server.Server, next http.Handler, o HandlerOptions) http.Handler
+
+// front gives the handler of m. Next to the overlay is a server of the SDK with sessions.
+func (g *rig) front(m mode, o HandlerOptions) http.Handler {
+	if !m.overlay {
+		return NewHandler(g.es, o)
+	}
+	next := mcp.NewServer(&mcp.Implementation{Name: "next", Version: "1"}, nil)
+	mcp.AddTool(next, &mcp.Tool{Name: "theirs"}, func(context.Context, *mcp.CallToolRequest, struct{}) (*mcp.CallToolResult, any, error) {
+		return &mcp.CallToolResult{}, nil, nil
+	})
+	g.next = next
+	g.t.Cleanup(func() {
+		for ss := range next.Sessions() {
+			ss.Close()
+		}
+	})
+	get := func(*http.Request) *mcp.Server { return next }
+	legacy, modern := mcp.NewStreamableHTTPHandler(get, o.Streamable), mcp.NewStreamableHTTPHandler(get, &mcp.StreamableHTTPOptions{Stateless: true})
+	return NewOverlay(g.es, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get(headerVersion) >= wire.RevisionStateless {
+			modern.ServeHTTP(w, r)
+		} else {
+			legacy.ServeHTTP(w, r)
+		}
+	}), o)
 }
 
 // A web is an HTTP server on a network in memory, so that it can be in a bubble.
@@ -332,7 +366,11 @@ func bearer(next http.Handler) http.Handler {
 
 // addTool registers a further tool, which the SDK notifies about.
 func (g *rig) addTool(name string) {
-	mcp.AddTool(g.srv, &mcp.Tool{Name: name}, func(context.Context, *mcp.CallToolRequest, struct{}) (*mcp.CallToolResult, any, error) {
+	srv := g.srv
+	if g.next != nil {
+		srv = g.next
+	}
+	mcp.AddTool(srv, &mcp.Tool{Name: name}, func(context.Context, *mcp.CallToolRequest, struct{}) (*mcp.CallToolResult, any, error) {
 		return &mcp.CallToolResult{}, nil, nil
 	})
 }

@@ -75,9 +75,7 @@ func TestListenWithOtherKinds(t *testing.T) {
 		}
 		g.addType("tock")
 		f.want(wire.NotificationListChanged)
-		mcp.AddTool(g.srv, &mcp.Tool{Name: "more"}, func(context.Context, *mcp.CallToolRequest, struct{}) (*mcp.CallToolResult, any, error) {
-			return nil, nil, nil
-		})
+		g.addTool("more")
 		if got := f.want(methodToolsChanged); subscriptionID(got) != `"l"` {
 			t.Errorf("tools/list_changed %s", got.params)
 		}
@@ -156,9 +154,7 @@ func TestListChangedLegacy(t *testing.T) {
 		if got := f.want(wire.NotificationListChanged); string(got.params) != `{}` {
 			t.Errorf("list_changed %s", got.params)
 		}
-		mcp.AddTool(g.srv, &mcp.Tool{Name: "more"}, func(context.Context, *mcp.CallToolRequest, struct{}) (*mcp.CallToolResult, any, error) {
-			return nil, nil, nil
-		})
+		g.addTool("more")
 		f.want(methodToolsChanged) // the SDK's own still come
 	})
 }

@@ -14,14 +14,18 @@ func TestERR3UnknownMethods(t *testing.T) {
 	inEveryMode(t, func(t *testing.T, m mode) {
 		g := newRig(t, server.Options{})
 		c := g.connect(m, HandlerOptions{})
-		for i, name := range []string{"events/nope", "nope", "conversation/userMessage", "x/é <b>", "notifications/nope"} {
+		names := []string{"events/nope", "nope", "conversation/userMessage", "x/é <b>", "notifications/nope"}
+		if m.overlay {
+			names = names[:1] // the others are next's
+		}
+		for i, name := range names {
 			id := []string{`1`, `"a"`, `7`, `"5#"`, `9007199254740992`}[i]
 			answer := c.rpc(id, name, "")
 			if e := errorOf(t, answer); e.Code != -32601 || string(answer.id) != id {
 				t.Errorf("%s with the id %s: %s %+v", name, id, answer.id, e)
 			}
 		}
-		if h, ok := c.(*httpClient); ok {
+		if h, ok := c.(*httpClient); ok && !m.overlay {
 			resp := h.post(context.Background(), m.request(`3`, "events/nope", ""), nil)
 			defer resp.Body.Close()
 			want := http.StatusOK
