@@ -170,59 +170,71 @@ func TestPeerClients(t *testing.T) {
 	for _, make := range []string{"1", "2", "2-legacy", "ai-sdk"} {
 		t.Run(make, func(t *testing.T) {
 			node(t, "client.mjs") // skips before anything is begun
-			srv := mcp.NewServer(&mcp.Implementation{Name: "ours", Version: "1"}, nil)
-			es, err := server.New(srv, server.Options{Logger: slog.New(slog.DiscardHandler)})
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer es.Shutdown(context.Background())
-			ticks, err := server.Register(es, events.Type[struct{}, tick]{Info: events.Info{Name: "tick", Description: "A tick.",
-				InputSchema:   json.RawMessage(`{"type":"object","properties":{},"additionalProperties":false}`),
-				PayloadSchema: json.RawMessage(`{"type":"object","properties":{"seq":{"type":"integer"}},"required":["seq"]}`)}},
-				server.Hooks[struct{}, tick]{})
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := es.AddWaitTool(); err != nil {
-				t.Fatal(err)
-			}
-			mux := http.NewServeMux()
-			mux.Handle("/mcp", transport.NewHandler(es, transport.HandlerOptions{}))
-			mux.HandleFunc("POST /emit", func(w http.ResponseWriter, r *http.Request) {
-				if err := ticks.Emit(r.Context(), tick{7}, events.WithID("e7")); err != nil {
-					t.Error(err)
-				}
-			})
-			web := httptest.NewServer(mux)
-			defer web.Close()
-			cmd := node(t, "client.mjs", make, web.URL+"/mcp")
-			out, err := cmd.Output()
-			if err != nil {
-				t.Fatalf("%v: %s", err, out)
-			}
-			var got answers
-			if err := json.Unmarshal(out, &got); err != nil {
-				t.Fatalf("%v: %s", err, out)
-			}
-			if !slices.Contains(got.Tools, "events_wait") {
-				t.Errorf("tools %v", got.Tools)
-			}
-			if w := got.Waited.Events; len(w) != 1 || w[0].EventID != "e7" || w[0].Data.Seq != 7 {
-				t.Errorf("waited: %s", out)
-			}
-			if make == "ai-sdk" {
-				return // it sends nothing but what MCP itself has
-			}
-			if l := got.List.Events; len(l) != 1 || l[0].Name != "tick" || !slices.Equal(l[0].Delivery, []string{"push", "poll"}) && !slices.Equal(l[0].Delivery, []string{"poll", "push"}) {
-				t.Errorf("listed: %s", out)
-			}
-			if p := got.Polled.Events; len(p) != 1 || p[0].EventID != "e7" || got.Polled.Cursor == "" {
-				t.Errorf("polled: %s", out)
-			}
-			if got.Refusal != int(wire.Sketch.Code(wire.NotFound)) && got.Refusal != int(wire.SEP.Code(wire.NotFound)) {
-				t.Errorf("refused with %d: %s", got.Refusal, out)
-			}
+			tryClient(t, make, serve(t, func(es *server.Server) http.Handler { return transport.NewHandler(es, transport.HandlerOptions{}) }), "events_wait")
 		})
+	}
+}
+
+// serve serves events by a handler on loopback. A POST to /emit emits one.
+func serve(t *testing.T, handler func(*server.Server) http.Handler) (url string) {
+	t.Helper()
+	es, err := server.New(mcp.NewServer(&mcp.Implementation{Name: "ours", Version: "1"}, nil), server.Options{Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ticks, err := server.Register(es, events.Type[struct{}, tick]{Info: events.Info{Name: "tick", Description: "A tick.",
+		InputSchema:   json.RawMessage(`{"type":"object","properties":{},"additionalProperties":false}`),
+		PayloadSchema: json.RawMessage(`{"type":"object","properties":{"seq":{"type":"integer"}},"required":["seq"]}`)}},
+		server.Hooks[struct{}, tick]{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := es.AddWaitTool(); err != nil {
+		t.Fatal(err)
+	}
+	mux := http.NewServeMux()
+	mux.Handle("/mcp", handler(es))
+	mux.HandleFunc("POST /emit", func(w http.ResponseWriter, r *http.Request) {
+		if err := ticks.Emit(r.Context(), tick{7}, events.WithID("e7")); err != nil {
+			t.Error(err)
+		}
+	})
+	web := httptest.NewServer(mux)
+	t.Cleanup(func() {
+		es.Shutdown(context.Background())
+		web.Close()
+	})
+	return web.URL + "/mcp"
+}
+
+// tryClient runs a client of another make and checks what it got.
+func tryClient(t *testing.T, make, url string, tools ...string) {
+	t.Helper()
+	out, err := node(t, "client.mjs", make, url).Output()
+	if err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	var got answers
+	if err := json.Unmarshal(out, &got); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	if slices.Sort(got.Tools); !slices.Equal(got.Tools, tools) {
+		t.Errorf("tools %v", got.Tools)
+	}
+	if w := got.Waited.Events; len(w) != 1 || w[0].EventID != "e7" || w[0].Data.Seq != 7 {
+		t.Errorf("waited: %s", out)
+	}
+	if make == "ai-sdk" {
+		return // it sends nothing but what MCP itself has
+	}
+	if l := got.List.Events; len(l) != 1 || l[0].Name != "tick" || !slices.Equal(l[0].Delivery, []string{"push", "poll"}) && !slices.Equal(l[0].Delivery, []string{"poll", "push"}) {
+		t.Errorf("listed: %s", out)
+	}
+	if p := got.Polled.Events; len(p) != 1 || p[0].EventID != "e7" || got.Polled.Cursor == "" {
+		t.Errorf("polled: %s", out)
+	}
+	if got.Refusal != int(wire.Sketch.Code(wire.NotFound)) && got.Refusal != int(wire.SEP.Code(wire.NotFound)) {
+		t.Errorf("refused with %d: %s", got.Refusal, out)
 	}
 }
 

@@ -26,6 +26,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/overlay"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 	ours "github.com/mcpe-gen/mcpe-gen/runtime/transport"
 )
@@ -71,91 +72,110 @@ type page struct {
 	Cursor string
 }
 
-// mcp-go's client gets what our server emits: by requests of the extension, by the tool, and its errors.
+// mcp-go's client gets what our server emits: by requests of the extension, by the tool, and its errors. It does so too
+// where our server is next to one of mcp-go, with sessions or without, and gets the tools of both.
 func TestClient(t *testing.T) {
-	for _, era := range eras {
-		t.Run(era, func(t *testing.T) {
-			srv := sdk.NewServer(&sdk.Implementation{Name: "ours", Version: "1"}, nil)
-			es, err := server.New(srv, server.Options{Logger: slog.New(slog.DiscardHandler)})
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer es.Shutdown(context.Background())
-			ticks, err := server.Register(es, events.Type[struct{}, tick]{Info: events.Info{Name: "tick", Description: "A tick.",
-				InputSchema:   json.RawMessage(`{"type":"object","properties":{},"additionalProperties":false}`),
-				PayloadSchema: json.RawMessage(`{"type":"object","properties":{"seq":{"type":"integer"}},"required":["seq"]}`)}},
-				server.Hooks[struct{}, tick]{})
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := es.AddWaitTool(); err != nil {
-				t.Fatal(err)
-			}
-			web := httptest.NewServer(ours.NewHandler(es, ours.HandlerOptions{}))
-			defer web.Close()
+	for name, handler := range map[string]func(*server.Server) http.Handler{
+		"alone": func(es *server.Server) http.Handler { return ours.NewHandler(es, ours.HandlerOptions{}) },
+		"overlaid": func(es *server.Server) http.Handler {
+			return overlay.NewHandler(es, mcpserver.NewStreamableHTTPServer(peer(nil)), overlay.Options{})
+		},
+		"overlaid, stateless": func(es *server.Server) http.Handler {
+			return overlay.NewHandler(es, mcpserver.NewStreamableHTTPServer(peer(nil), mcpserver.WithStateLess(true)), overlay.Options{})
+		},
+	} {
+		for _, era := range eras {
+			t.Run(name+" "+era, func(t *testing.T) { testClient(t, era, name != "alone", handler) })
+		}
+	}
+}
 
-			over, err := transport.NewStreamableHTTP(web.URL)
-			if err != nil {
-				t.Fatal(err)
-			}
-			c := mcpclient.NewClient(over, mcpclient.WithProtocolVersion(era))
-			defer c.Close()
-			if err := c.Start(t.Context()); err != nil {
-				t.Fatal(err)
-			}
-			began, err := c.Initialize(t.Context(), mcp.InitializeRequest{Params: mcp.InitializeParams{
-				ProtocolVersion: era, ClientInfo: mcp.Implementation{Name: "peer", Version: "1"}}})
-			if err != nil || began.ProtocolVersion != era {
-				t.Fatalf("%+v, %v", began, err)
-			}
-			if _, ok := c.GetServerCapabilities().Extensions[wire.ExtensionID]; !ok {
-				t.Errorf("it sees no events in %+v", c.GetServerCapabilities())
-			}
-			tools, err := c.ListTools(t.Context(), mcp.ListToolsRequest{})
-			if err != nil || !slices.ContainsFunc(tools.Tools, func(t mcp.Tool) bool { return t.Name == "events_wait" }) {
-				t.Errorf("tools %+v, %v", tools, err)
-			}
-			wait := func(args map[string]any) (p page) {
-				t.Helper()
-				res, err := c.CallTool(t.Context(), mcp.CallToolRequest{Params: mcp.CallToolParams{Name: "events_wait", Arguments: args}})
-				if err != nil || res.IsError {
-					t.Fatalf("%+v, %v", res, err)
-				}
-				text, _ := json.Marshal(res.StructuredContent)
-				if err := json.Unmarshal(text, &p); err != nil {
-					t.Fatal(err)
-				}
-				return p
-			}
+func testClient(t *testing.T, era string, overlaid bool, handler func(*server.Server) http.Handler) {
+	srv := sdk.NewServer(&sdk.Implementation{Name: "ours", Version: "1"}, nil)
+	es, err := server.New(srv, server.Options{Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer es.Shutdown(context.Background())
+	ticks, err := server.Register(es, events.Type[struct{}, tick]{Info: events.Info{Name: "tick", Description: "A tick.",
+		InputSchema:   json.RawMessage(`{"type":"object","properties":{},"additionalProperties":false}`),
+		PayloadSchema: json.RawMessage(`{"type":"object","properties":{"seq":{"type":"integer"}},"required":["seq"]}`)}},
+		server.Hooks[struct{}, tick]{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := es.AddWaitTool(); err != nil {
+		t.Fatal(err)
+	}
+	web := httptest.NewServer(handler(es))
+	defer web.Close()
 
-			request := caller{t: t, c: c, era: era}
-			var list struct{ Events []struct{ Name string } }
-			if r := request.call(wire.MethodList, map[string]any{}); json.Unmarshal(r.Result, &list) != nil || len(list.Events) != 1 || list.Events[0].Name != "tick" {
-				t.Errorf("listed: %s %v", r.Result, r.Error)
-			}
-			poll := func(cursor any) (p page) {
-				t.Helper()
-				r := request.call(wire.MethodPoll, map[string]any{"name": "tick", "arguments": map[string]any{}, "cursor": cursor})
-				if r.Error != nil || json.Unmarshal(r.Result, &p) != nil {
-					t.Fatalf("%s %v", r.Result, r.Error)
-				}
-				return p
-			}
-			first, begun := poll(nil), wait(map[string]any{"events": []any{map[string]any{"name": "tick"}}, "waitSeconds": 0})
-			if err := ticks.Emit(t.Context(), tick{7}, events.WithID("e7")); err != nil {
-				t.Fatal(err)
-			}
-			waited := wait(map[string]any{"events": []any{map[string]any{"name": "tick"}}, "cursor": begun.Cursor, "waitSeconds": 5})
-			for how, got := range map[string]page{"polled": poll(first.Cursor), "waited": waited} {
-				if len(got.Events) != 1 || got.Events[0].EventID != "e7" || got.Events[0].Data.Seq != 7 || got.Cursor == "" {
-					t.Errorf("%s: %+v", how, got)
-				}
-			}
-			r := request.call(wire.MethodPoll, map[string]any{"name": "unknown", "cursor": nil})
-			if r.Error == nil || r.Error.Code != int(wire.Sketch.Code(wire.NotFound)) && r.Error.Code != int(wire.SEP.Code(wire.NotFound)) {
-				t.Errorf("refused by %+v", r.Error)
-			}
-		})
+	over, err := transport.NewStreamableHTTP(web.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := mcpclient.NewClient(over, mcpclient.WithProtocolVersion(era))
+	defer c.Close()
+	if err := c.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	began, err := c.Initialize(t.Context(), mcp.InitializeRequest{Params: mcp.InitializeParams{
+		ProtocolVersion: era, ClientInfo: mcp.Implementation{Name: "peer", Version: "1"}}})
+	if err != nil || began.ProtocolVersion != era {
+		t.Fatalf("%+v, %v", began, err)
+	}
+	if _, ok := c.GetServerCapabilities().Extensions[wire.ExtensionID]; !ok {
+		t.Errorf("it sees no events in %+v", c.GetServerCapabilities())
+	}
+	tools, err := c.ListTools(t.Context(), mcp.ListToolsRequest{})
+	if err != nil || !slices.ContainsFunc(tools.Tools, func(t mcp.Tool) bool { return t.Name == "events_wait" }) {
+		t.Errorf("tools %+v, %v", tools, err)
+	}
+	if overlaid {
+		res, err := c.CallTool(t.Context(), mcp.CallToolRequest{Params: mcp.CallToolParams{Name: "echo"}})
+		if err != nil || res.IsError || len(tools.Tools) != 2 {
+			t.Errorf("tools %+v, echo: %+v, %v", tools, res, err)
+		}
+	}
+	wait := func(args map[string]any) (p page) {
+		t.Helper()
+		res, err := c.CallTool(t.Context(), mcp.CallToolRequest{Params: mcp.CallToolParams{Name: "events_wait", Arguments: args}})
+		if err != nil || res.IsError {
+			t.Fatalf("%+v, %v", res, err)
+		}
+		text, _ := json.Marshal(res.StructuredContent)
+		if err := json.Unmarshal(text, &p); err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
+
+	request := caller{t: t, c: c, era: era}
+	var list struct{ Events []struct{ Name string } }
+	if r := request.call(wire.MethodList, map[string]any{}); json.Unmarshal(r.Result, &list) != nil || len(list.Events) != 1 || list.Events[0].Name != "tick" {
+		t.Errorf("listed: %s %v", r.Result, r.Error)
+	}
+	poll := func(cursor any) (p page) {
+		t.Helper()
+		r := request.call(wire.MethodPoll, map[string]any{"name": "tick", "arguments": map[string]any{}, "cursor": cursor})
+		if r.Error != nil || json.Unmarshal(r.Result, &p) != nil {
+			t.Fatalf("%s %v", r.Result, r.Error)
+		}
+		return p
+	}
+	first, begun := poll(nil), wait(map[string]any{"events": []any{map[string]any{"name": "tick"}}, "waitSeconds": 0})
+	if err := ticks.Emit(t.Context(), tick{7}, events.WithID("e7")); err != nil {
+		t.Fatal(err)
+	}
+	waited := wait(map[string]any{"events": []any{map[string]any{"name": "tick"}}, "cursor": begun.Cursor, "waitSeconds": 5})
+	for how, got := range map[string]page{"polled": poll(first.Cursor), "waited": waited} {
+		if len(got.Events) != 1 || got.Events[0].EventID != "e7" || got.Events[0].Data.Seq != 7 || got.Cursor == "" {
+			t.Errorf("%s: %+v", how, got)
+		}
+	}
+	r := request.call(wire.MethodPoll, map[string]any{"name": "unknown", "cursor": nil})
+	if r.Error == nil || r.Error.Code != int(wire.Sketch.Code(wire.NotFound)) && r.Error.Code != int(wire.SEP.Code(wire.NotFound)) {
+		t.Errorf("refused by %+v", r.Error)
 	}
 }
 
@@ -235,13 +255,18 @@ func (s *source) stream(w http.ResponseWriter, r *http.Request, id json.RawMessa
 	}
 }
 
-// serve serves a server of mcp-go on loopback; front may answer before it.
-func serve(t *testing.T, extensions map[string]any, front func(http.Handler) http.Handler) (url string) {
+// peer makes a server of mcp-go with one tool.
+func peer(extensions map[string]any) *mcpserver.MCPServer {
 	s := mcpserver.NewMCPServer("peer", "1", mcpserver.WithToolCapabilities(true), mcpserver.WithExtensions(extensions))
 	s.AddTool(mcp.NewTool("echo"), func(context.Context, mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		return mcp.NewToolResultText("x"), nil
 	})
-	web := httptest.NewServer(front(mcpserver.NewStreamableHTTPServer(s)))
+	return s
+}
+
+// serve serves a server of mcp-go on loopback; front may answer before it.
+func serve(t *testing.T, extensions map[string]any, front func(http.Handler) http.Handler) (url string) {
+	web := httptest.NewServer(front(mcpserver.NewStreamableHTTPServer(peer(extensions))))
 	t.Cleanup(web.Close)
 	return web.URL
 }

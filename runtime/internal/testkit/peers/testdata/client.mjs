@@ -17,6 +17,7 @@ async function ask(client, request) {
   const waited = await wait({ events: [{ name: 'tick' }], cursor: begun.structuredContent.cursor, waitSeconds: 5 });
   let refusal;
   try { await request('events/poll', { name: 'unknown', cursor: null }); } catch (e) { refusal = e.code; }
+  if (tools.tools.some((t) => t.name === 'theirs')) await client.callTool({ name: 'theirs', arguments: {} });
   return { list, polled, tools: tools.tools.map((t) => t.name), waited: waited.structuredContent, refusal };
 }
 

@@ -1,10 +1,11 @@
 // A server of events with a TypeScript SDK: node server.mjs 1|2 PORT [T0 MOST]. One event of type tick is there for each 50 ms
-// since T0, at most MOST, so that a restart changes nothing. With a T0 in the far future a line of input makes it now.
+// since T0, at most MOST, so that a restart changes nothing. With a T0 in the far future a line of input makes it now. A server
+// 1-plain or 2-plain has one tool and no events.
 import { createServer } from 'node:http';
 import { randomUUID } from 'node:crypto';
 import * as z from 'zod';
 
-const [version, port, begin = Date.now(), most = Infinity] = process.argv.slice(2);
+const [kind, port, begin = Date.now(), most = Infinity] = process.argv.slice(2);
 let t0 = Number(begin);
 process.stdin.on('data', () => { t0 = Date.now(); });
 const head = () => Math.max(0, Math.min(Number(most), Math.floor((Date.now() - t0) / 50)));
@@ -56,7 +57,10 @@ async function stream(params, id, signal, notify) {
 }
 
 const info = { name: 'peer', version: '1' };
-const options = { capabilities: { extensions: { 'io.modelcontextprotocol/events': {} } } };
+const [version, plain] = kind.split('-');
+const options = { capabilities: plain ? { tools: {} } : { extensions: { 'io.modelcontextprotocol/events': {} } } };
+const tools = () => ({ tools: [{ name: 'theirs', inputSchema: { type: 'object' } }] });
+const call = () => ({ content: [{ type: 'text', text: 'x' }] });
 
 async function first() {
   const { Server } = await import('@modelcontextprotocol/sdk/server/index.js');
@@ -65,9 +69,14 @@ async function first() {
   const open = async () => {
     const server = new Server(info, options);
     const request = (method) => z.object({ method: z.literal(method), params: z.looseObject({}).optional() });
-    server.setRequestHandler(request('events/list'), (r) => list(r.params));
-    server.setRequestHandler(request('events/poll'), (r) => poll(r.params));
-    server.setRequestHandler(request('events/stream'), (r, extra) => stream(r.params, extra.requestId, extra.signal, extra.sendNotification));
+    if (plain) {
+      server.setRequestHandler(request('tools/list'), tools);
+      server.setRequestHandler(request('tools/call'), call);
+    } else {
+      server.setRequestHandler(request('events/list'), (r) => list(r.params));
+      server.setRequestHandler(request('events/poll'), (r) => poll(r.params));
+      server.setRequestHandler(request('events/stream'), (r, extra) => stream(r.params, extra.requestId, extra.signal, extra.sendNotification));
+    }
     const transport = new StreamableHTTPServerTransport({ sessionIdGenerator: randomUUID, onsessioninitialized: (id) => sessions.set(id, transport) });
     await server.connect(transport);
     return transport;
@@ -88,9 +97,14 @@ async function second() {
   const any = { params: z.looseObject({}) };
   const handler = createMcpHandler(() => {
     const server = new Server(info, options);
-    server.setRequestHandler('events/list', any, list);
-    server.setRequestHandler('events/poll', any, poll);
-    server.setRequestHandler('events/stream', any, (p, ctx) => stream(p, ctx.mcpReq.id, ctx.mcpReq.signal, ctx.mcpReq.notify));
+    if (plain) {
+      server.setRequestHandler('tools/list', tools);
+      server.setRequestHandler('tools/call', call);
+    } else {
+      server.setRequestHandler('events/list', any, list);
+      server.setRequestHandler('events/poll', any, poll);
+      server.setRequestHandler('events/stream', any, (p, ctx) => stream(p, ctx.mcpReq.id, ctx.mcpReq.signal, ctx.mcpReq.notify));
+    }
     return server;
   });
   return async (req, res) => {
