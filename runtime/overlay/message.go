@@ -3,7 +3,6 @@ package overlay
 import (
 	"encoding/json"
 	"net/http"
-	"slices"
 
 	jsonv2 "github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -111,15 +110,8 @@ func (m message) filter() map[string]jsontext.Value {
 	return p.Notifications
 }
 
-// asksForOwn reports whether a listen request asks for list_changed of event types (D8), or for the messages of an
-// adapter with one of the keys.
-func (m message) asksForOwn(keys []string) bool {
-	if string(m.filter()[wire.ListenFilter]) == "true" {
-		return true
-	}
-	meta := objectOf(m.meta())
-	return slices.ContainsFunc(keys, func(key string) bool { return string(meta[key]) == "true" })
-}
+// asksForOwn reports whether a listen request asks for list_changed of event types (D8).
+func (m message) asksForOwn() bool { return string(m.filter()[wire.ListenFilter]) == "true" }
 
 // asksForOthers reports whether a listen request asks for notifications of next.
 func (m message) asksForOthers() bool {

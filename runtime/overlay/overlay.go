@@ -25,9 +25,9 @@
 //
 // # Limits
 //
-// HTTP+SSE (revision 2024-11-05) and answers that a client resumes with Last-Event-ID pass through without events. In
-// legacy revisions, sessions belong to next, so adapters such as package mcpe cannot send messages to them. The handler
-// does not announce tools that are added to the event server later.
+// HTTP+SSE (revision 2024-11-05) and answers that a client resumes with Last-Event-ID pass through without events.
+// Packages mcpe, mcpc and conversation are not supported, because sessions belong to next. The handler does not announce
+// tools that are added to the event server later.
 package overlay
 
 import (
@@ -98,7 +98,7 @@ type Options struct {
 	Trusted bool
 	// NoTools leaves the tools of the event server out of next's tools.
 	NoTools bool
-	// MaxAnswer is the maximum size in bytes of a response of next that the handler changes; 0 means 4 MiB. Larger
+	// MaxAnswer is the maximum size in bytes of a response of next that the handler changes. 0 means 4 MiB. Larger
 	// responses pass through unchanged and are logged.
 	MaxAnswer int
 }
@@ -200,7 +200,7 @@ func (h *handler) servePOST(w http.ResponseWriter, r *http.Request) {
 		refuseBatch(w)
 	case m.Method == methodCancelled:
 		h.serveCancel(w, r, m)
-	case m.isCall() && m.Method == methodListen && isModern(r) && m.asksForOwn(h.es.ListenKeys()):
+	case m.isCall() && m.Method == methodListen && isModern(r) && m.asksForOwn():
 		h.own.ServeListen(w, uncompressed(r), h.next)
 	case m.isCall() && (m.Method == methodInitialize || m.Method == methodDiscover):
 		h.serveMerged(w, r, m, h.mergeCapability)
@@ -254,7 +254,7 @@ func (h *handler) isOwn(m message) bool {
 	case m.Method == methodCall:
 		return !h.noTools && h.toolNames()[m.toolName()]
 	case m.Method == methodListen:
-		return m.asksForOwn(h.es.ListenKeys()) && !m.asksForOthers()
+		return m.asksForOwn() && !m.asksForOthers()
 	}
 	return false
 }
