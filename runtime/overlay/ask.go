@@ -177,7 +177,7 @@ func errorCode(value jsontext.Value) int64 {
 
 // accepts reports whether next accepts the caller. If not, it has answered the request with next's refusal, or with an
 // error if next did not give a usable answer.
-func (h *handler) accepts(w http.ResponseWriter, r *http.Request, m message, c caller) bool {
+func (h *handler) accepts(w http.ResponseWriter, r *http.Request, m message) bool {
 	q := h.whetherAccepted(m, isModern(r))
 	a, err := h.put(r.Context(), h.next, r, q)
 	switch {

@@ -202,7 +202,7 @@ func (h *handler) mergeCapability(r *http.Request, call, said message, header ht
 		return nil
 	}
 	modern, session := isModern(r), header.Get(wire.HeaderSessionID)
-	if !modern && session != "" && len(session) <= maxSessionID && call.declaresExtension() {
+	if !modern && session != "" && call.declaresExtension() {
 		h.sessions.declare(session)
 	}
 	value := jsontext.Value(h.es.Capabilities(modern))
@@ -225,9 +225,6 @@ func (h *handler) mergeCapability(r *http.Request, call, said message, header ht
 	result["capabilities"] = capabilities.encode()
 	return response(call.ID, "result", result.encode())
 }
-
-// maxSessionID is the maximum length of the ID of a session to remember, in bytes.
-const maxSessionID = 1 << 10
 
 // mergeTools adds the tools of the event server to the first page of the response to tools/list, and removes tools of
 // the same names from all pages.

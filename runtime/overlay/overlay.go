@@ -71,6 +71,8 @@ const (
 	envelopeSize = 16 << 10
 	// defaultMaxAnswer is the default for Options.MaxAnswer.
 	defaultMaxAnswer = 4 << 20
+	// defaultReadTimeout is the default for the ReadTimeout of Options.Handler.
+	defaultReadTimeout = 30 * time.Second
 	// toolNamesAge is how long the names of the event server's tools are cached.
 	toolNamesAge = time.Second
 )
@@ -112,7 +114,8 @@ type handler struct {
 	trusted   bool
 	noTools   bool
 	maxAnswer int
-	peek      int64 // the size of the largest call of the event server
+	peek      int64         // the size of the largest call of the event server
+	timeout   time.Duration // for reading as much of a body; negative means no limit
 	log       *slog.Logger
 	sessions  sessions
 
@@ -148,7 +151,7 @@ func NewHandler(es *server.Server, next http.Handler, o Options) http.Handler {
 		return next
 	}
 	h := &handler{own: own, es: port.Of(es), next: next, ask: o.Ask, trusted: o.Trusted, noTools: o.NoTools, log: log,
-		maxAnswer: cmp.Or(o.MaxAnswer, defaultMaxAnswer)}
+		maxAnswer: cmp.Or(o.MaxAnswer, defaultMaxAnswer), timeout: cmp.Or(o.Handler.ReadTimeout, defaultReadTimeout)}
 	h.peek = int64(h.es.MaxParams() + envelopeSize)
 	h.es.SetListChanged(true, true)
 	return h
@@ -182,12 +185,7 @@ func (h *handler) servePOST(w http.ResponseWriter, r *http.Request) {
 		h.next.ServeHTTP(w, r)
 		return
 	}
-	leave, ok := h.own.Reserve(w, r)
-	if !ok {
-		return
-	}
-	leave = sync.OnceFunc(leave)
-	defer leave()
+	inbound.Deadline(w, r, h.timeout)
 	body, ok := h.readStart(w, r)
 	if !ok {
 		return
@@ -195,20 +193,27 @@ func (h *handler) servePOST(w http.ResponseWriter, r *http.Request) {
 	m, ok := parse(body)
 	switch {
 	case named || ok && h.isOwn(m):
-		h.serveOwn(w, r, m)
+		h.reserve(w, r, func() { h.serveOwn(w, r, &m) })
 	case !ok && h.hasOwn(body):
 		refuseBatch(w)
 	case m.Method == methodCancelled:
 		h.serveCancel(w, r, m)
 	case m.isCall() && m.Method == methodListen && isModern(r) && m.asksForOwn():
-		h.own.ServeListen(w, uncompressed(r), h.next)
+		h.reserve(w, r, func() { h.own.ServeListen(w, uncompressed(r), h.next) })
 	case m.isCall() && (m.Method == methodInitialize || m.Method == methodDiscover):
-		h.serveMerged(w, r, m, h.mergeCapability)
+		h.reserve(w, r, func() { h.serveMerged(w, r, m, h.mergeCapability) })
 	case m.isCall() && m.Method == methodToolsList && !h.noTools:
-		h.serveMerged(w, r, m, h.mergeTools)
+		h.reserve(w, r, func() { h.serveMerged(w, r, m, h.mergeTools) })
 	default:
-		leave()
 		h.next.ServeHTTP(w, r)
+	}
+}
+
+// reserve calls serve if the caller may have another open request (CAP-7).
+func (h *handler) reserve(w http.ResponseWriter, r *http.Request, serve func()) {
+	if leave, ok := h.own.Reserve(w, r); ok {
+		defer leave()
+		serve()
 	}
 }
 
@@ -218,7 +223,7 @@ func (h *handler) readStart(w http.ResponseWriter, r *http.Request) (body []byte
 	start, err := io.ReadAll(io.LimitReader(r.Body, h.peek+1))
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		w.Header().Set("Connection", "close")
-		http.Error(w, "the request body did not arrive in time", http.StatusRequestTimeout)
+		http.Error(w, "the request body did not arrive within "+h.timeout.String(), http.StatusRequestTimeout)
 		return nil, false
 	}
 	isWhole := err == nil && int64(len(start)) <= h.peek
@@ -265,9 +270,9 @@ func (h *handler) hasOwn(body []byte) bool {
 }
 
 // serveOwn passes a request to the event server if next accepts the caller.
-func (h *handler) serveOwn(w http.ResponseWriter, r *http.Request, m message) {
+func (h *handler) serveOwn(w http.ResponseWriter, r *http.Request, m *message) {
 	c := h.callerOf(r)
-	if !h.trusted && !h.accepts(w, r, m, c) {
+	if !h.trusted && !h.accepts(w, r, *m) {
 		return
 	}
 	if c.principal == "" && r.Header.Get("Authorization") != "" {
@@ -279,8 +284,9 @@ func (h *handler) serveOwn(w http.ResponseWriter, r *http.Request, m message) {
 		g.Until = time.Now().Add(every)
 	}
 	var leave func()
-	g.Context, leave = h.watch(r, m, c)
+	g.Context, leave = h.watch(r, *m, c)
 	defer leave()
+	*m = message{} // do not keep the params during a stream
 	h.own.ServeGuest(w, ownRequest(r), g)
 }
 
@@ -348,12 +354,7 @@ func (h *handler) serveDELETE(w http.ResponseWriter, r *http.Request) {
 
 // serveGET inserts list_changed of the event types into a stream of next.
 func (h *handler) serveGET(w http.ResponseWriter, r *http.Request) {
-	leave, ok := h.own.Reserve(w, r)
-	if !ok {
-		return
-	}
-	defer leave()
-	h.own.ServeSessionGET(w, uncompressed(r), h.next)
+	h.reserve(w, r, func() { h.own.ServeSessionGET(w, uncompressed(r), h.next) })
 }
 
 // toolNames returns the names of all tools of the event server.

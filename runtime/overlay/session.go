@@ -2,6 +2,7 @@ package overlay
 
 import (
 	"context"
+	"crypto/sha256"
 	"net/http"
 	"sync"
 	"time"
@@ -10,21 +11,24 @@ import (
 // maxDeclared is the number of newest sessions whose declaration of the extension is remembered.
 const maxDeclared = 1 << 15
 
+// A sessionDigest stands for the ID of a session.
+type sessionDigest = [sha256.Size]byte
+
 // sessions holds what the handler knows of next's sessions. The zero value is ready to use.
 type sessions struct {
 	mu       sync.Mutex
 	watches  map[string]map[*watch]struct{} // by session
-	declared [2]map[string]struct{}         // the newer half first
+	declared [2]map[sessionDigest]struct{}  // the newer half first
 }
 
-// declare remembers that a session has declared the extension (CAP-3). The caller must bound the length of the ID.
+// declare remembers that a session has declared the extension (CAP-3).
 func (s *sessions) declare(session string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.declared[0]) >= maxDeclared || s.declared[0] == nil {
-		s.declared = [2]map[string]struct{}{{}, s.declared[0]}
+		s.declared = [2]map[sessionDigest]struct{}{{}, s.declared[0]}
 	}
-	s.declared[0][session] = struct{}{}
+	s.declared[0][sha256.Sum256([]byte(session))] = struct{}{}
 }
 
 // declares reports whether a session has declared the extension.
@@ -32,7 +36,7 @@ func (s *sessions) declares(session string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, half := range s.declared {
-		if _, ok := half[session]; ok {
+		if _, ok := half[sha256.Sum256([]byte(session))]; ok {
 			return true
 		}
 	}
@@ -44,7 +48,7 @@ func (s *sessions) end(session string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, half := range s.declared {
-		delete(half, session)
+		delete(half, sha256.Sum256([]byte(session)))
 	}
 	for w := range s.watches[session] {
 		w.endCalls()
@@ -56,8 +60,8 @@ func (s *sessions) end(session string) {
 type watch struct {
 	h     *handler
 	who   caller
-	asker *http.Request // a request of the caller
-	meta  message       // its message
+	asks  question
+	asker *http.Request // has the caller's headers
 	every time.Duration
 	ctx   context.Context // ends with the last call
 	stop  context.CancelFunc
@@ -102,8 +106,9 @@ func (s *sessions) find(c caller) *watch {
 
 // newWatch starts a watch. The caller must hold sessions.mu.
 func (h *handler) newWatch(r *http.Request, m message, c caller) *watch {
-	w := &watch{h: h, who: c, asker: r, meta: message{Params: m.Params}, every: h.es.RecheckInterval(), calls: map[*context.CancelFunc]struct{}{}}
+	w := &watch{h: h, who: c, asks: h.whetherAccepted(m, isModern(r)), every: h.es.RecheckInterval(), calls: map[*context.CancelFunc]struct{}{}}
 	w.ctx, w.stop = context.WithCancel(context.WithoutCancel(r.Context()))
+	w.asker = w.asks.request(w.ctx, r) // r itself would keep the body of the call
 	if c.session != "" {
 		all := &h.sessions.watches
 		if *all == nil {
@@ -144,14 +149,13 @@ func (w *watch) endCalls() {
 
 // recheck asks next, and ends the calls if next refuses the caller. A next that does not answer has not refused it.
 func (w *watch) recheck() {
-	q := w.h.whetherAccepted(w.meta, isModern(w.asker))
-	a, err := w.h.put(w.ctx, w.h.next, w.asker, q)
+	a, err := w.h.put(w.ctx, w.h.next, w.asker, w.asks)
 	s := &w.h.sessions
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
 	case w.ctx.Err() != nil:
-	case err == nil && a.refuses(q):
+	case err == nil && a.refuses(w.asks):
 		w.h.log.DebugContext(w.ctx, "overlay: the MCP server next to events no longer accepts a caller: its calls end", "status", a.status)
 		w.endCalls()
 	default:

@@ -7,7 +7,6 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/mcpe-gen/mcpe-gen/internal/inbound"
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/port"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/sse"
@@ -17,7 +16,6 @@ var _ port.Front = (*handler)(nil)
 
 // Reserve implements [port.Front].
 func (h *handler) Reserve(w http.ResponseWriter, r *http.Request) (leave func(), ok bool) {
-	inbound.Deadline(w, r, h.readTimeout)
 	principal, _ := h.authenticate(r)
 	who := accountKeyOf(principal, r)
 	if !h.open.reserve(w, who, "requests") {

@@ -23,8 +23,7 @@ type Guest struct {
 
 // A Front is the HTTP handler of package transport, as the handler of another MCP server uses it.
 type Front interface {
-	// Reserve counts a request until leave is called (CAP-7), and sets the deadline for reading its body. If ok is false,
-	// the request was answered.
+	// Reserve counts a request until leave is called (CAP-7). If ok is false, the request has been answered.
 	Reserve(w http.ResponseWriter, r *http.Request) (leave func(), ok bool)
 	// ServeGuest answers a POST request. It refuses a call whose session and ID are those of an unanswered call. The
 	// request must be reserved and must not contain a session ID.
