@@ -3,6 +3,9 @@ package server
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
@@ -97,4 +100,70 @@ func TestReadToolsCacheable(t *testing.T) {
 	if res := connect(t, s).send("tools/list", `{`+statelessMeta+`}`); !strings.Contains(string(res.Result), `"cacheScope":"public"`) {
 		t.Errorf("%s", res.Result)
 	}
+}
+
+// On servers that exist for one request, the tools have the principal, visibility and results of the server's own.
+func TestAddToolsTo(t *testing.T) {
+	s := newServer(t, Options{
+		Principal: func(_ context.Context, extra *mcp.RequestExtra) string { return extra.Header.Get("X-User") },
+		Visible:   func(_ context.Context, who, event string) bool { return who == "ann" || event != "secret" },
+	})
+	open := register(t, s, "open", Hooks[filterArgs, incident]{})
+	register(t, s, "secret", Hooks[filterArgs, incident]{})
+	if err := errors.Join(s.AddReadTools(readTool("open"), readTool("secret")), s.AddWaitTool()); err != nil {
+		t.Fatal(err)
+	}
+	web := httptest.NewServer(mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server {
+		srv := mcp.NewServer(&mcp.Implementation{Name: "request", Version: "1"}, nil)
+		srv.AddTool(&mcp.Tool{Name: "other", InputSchema: json.RawMessage(`{"type":"object"}`)}, nil)
+		s.AddToolsTo(srv)
+		return srv
+	}, &mcp.StreamableHTTPOptions{Stateless: true}))
+	defer web.Close()
+	for who, want := range map[string][]string{"ann": {"events_wait", "other", "read_open", "read_secret"}, "bob": {"events_wait", "other", "read_open"}} {
+		c := mcp.NewClient(&mcp.Implementation{Name: "c", Version: "1"}, nil)
+		ss, err := c.Connect(t.Context(), &mcp.StreamableClientTransport{Endpoint: web.URL, HTTPClient: &http.Client{Transport: asUser(who)}}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer ss.Close()
+		page, err := ss.ListTools(t.Context(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var names []string
+		for _, tool := range page.Tools {
+			if names = append(names, tool.Name); tool.Name == WaitTool && strings.Contains(tool.Description, "secret") != (who == "ann") {
+				t.Errorf("%s: %s", who, tool.Description)
+			}
+		}
+		slices.Sort(names)
+		wantStrings(t, who, names, want...)
+		call := func(name string, arguments map[string]any) *mcp.CallToolResult {
+			t.Helper()
+			res, err := ss.CallTool(t.Context(), &mcp.CallToolParams{Name: name, Arguments: arguments})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return res
+		}
+		if res := call("read_secret", nil); res.IsError != (who == "bob") {
+			t.Errorf("%s: %+v", who, res)
+		}
+		begun := call("read_open", nil).StructuredContent.(map[string]any)
+		if err := open.Emit(t.Context(), incident{}); err != nil {
+			t.Fatal(err)
+		}
+		if got := call("read_open", map[string]any{"cursor": begun["cursor"]}).StructuredContent.(map[string]any)["events"]; len(got.([]any)) != 1 {
+			t.Errorf("%s: %v", who, got)
+		}
+	}
+}
+
+// asUser sends requests as a user.
+type asUser string
+
+func (u asUser) RoundTrip(r *http.Request) (*http.Response, error) {
+	r.Header.Set("X-User", string(u))
+	return http.DefaultTransport.RoundTrip(r)
 }

@@ -43,13 +43,13 @@ func (s *Tools) AddWait() error {
 		return errors.New("adding the wait tool: an emit-only server has no tools")
 	}
 	s.waits.Store(true)
-	s.MCP.AddTool(&mcp.Tool{
+	s.add(mcp.Tool{
 		Name:         Name,
 		Description:  waitDescription,
 		InputSchema:  json.RawMessage(waitInput),
 		OutputSchema: json.RawMessage(waitOutput),
 		Annotations:  &mcp.ToolAnnotations{ReadOnlyHint: true},
-	}, s.handler(Name, s.waitForAny))
+	}, s.waitForAny)
 	return nil
 }
 

@@ -68,6 +68,9 @@ type Tools struct {
 	Options
 	reads sync.Map    // name of a read tool → name of its event
 	waits atomic.Bool // the wait tool is there
+
+	mu  sync.Mutex
+	all []tool
 }
 
 // AddRead adds a read tool for each descriptor. If one of them is invalid, it adds none and returns an error.
@@ -90,18 +93,46 @@ func (s *Tools) AddRead(tools ...readtool.Tool) error {
 		}
 	}
 	for _, t := range tools {
-		descriptor := t.Tool
-		output := &quietOutput{schema: descriptor.OutputSchema}
-		if _, ok := output.schema.(readtool.Output); ok {
-			descriptor.OutputSchema = output
-		}
-		s.reads.Store(descriptor.Name, t.Event)
-		s.MCP.AddTool(&descriptor, s.handler(t.Tool.Name, func(ctx context.Context, req *mcp.CallToolRequest) (json.RawMessage, error) {
+		s.reads.Store(t.Tool.Name, t.Event)
+		s.add(t.Tool, func(ctx context.Context, req *mcp.CallToolRequest) (json.RawMessage, error) {
 			return s.readNext(ctx, &t, req)
-		}))
-		output.added.Store(true)
+		})
 	}
 	return nil
+}
+
+// A tool is a tool that was added.
+type tool struct {
+	descriptor mcp.Tool
+	handler    mcp.ToolHandler
+}
+
+// add adds a tool to the server.
+func (s *Tools) add(descriptor mcp.Tool, answer toolHandler) {
+	t := tool{descriptor, s.handler(descriptor.Name, answer)}
+	s.mu.Lock()
+	s.all = append(s.all, t)
+	s.mu.Unlock()
+	t.addTo(s.MCP)
+}
+
+// AddTo adds the tools to another server of the SDK. Its results of tools/list must pass through [Tools.Shown].
+func (s *Tools) AddTo(srv *mcp.Server) {
+	s.mu.Lock()
+	all := s.all
+	s.mu.Unlock()
+	for _, t := range all {
+		t.addTo(srv)
+	}
+}
+
+func (t tool) addTo(srv *mcp.Server) {
+	output := &quietOutput{schema: t.descriptor.OutputSchema}
+	if _, ok := output.schema.(readtool.Output); ok {
+		t.descriptor.OutputSchema = output
+	}
+	srv.AddTool(&t.descriptor, t.handler)
+	output.added.Store(true)
 }
 
 // A quietOutput is an outputSchema that is encoded only after the SDK has added its tool. While adding the tool, the
