@@ -306,7 +306,7 @@ func TestCLI8Registry(t *testing.T) {
 			t.Fatalf("%d in the registry", len(all))
 		}
 		for i, st := range all {
-			if st.ID != fmt.Sprint(i+1) || st.Event != "tick" || string(st.Arguments) != fmt.Sprintf(`{"i":%d}`, i) || st.Mode == "" || st.Since.IsZero() {
+			if st.ID != fmt.Sprint(i+1) || st.Event != "tick" || string(st.Arguments) != fmt.Sprintf(`{"i":%d}`, i) || st.Mode == "" || st.CursorKey != "" || st.Since.IsZero() {
 				t.Errorf("%d: %+v", i, st)
 			}
 		}

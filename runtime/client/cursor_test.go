@@ -54,6 +54,9 @@ func TestCLI6Commit(t *testing.T) {
 		cl := connect(t, f, c, Options{Cursors: cs})
 		s := subscribe(t, cl, WithCursorKey("k"))
 		synctest.Wait()
+		if all := cl.Subscriptions(); len(all) != 1 || all[0].CursorKey != "k" {
+			t.Errorf("%+v", all)
+		}
 		if got := saved(t, cs, "k"); got != "none" {
 			t.Errorf("before the application asked: %s", got)
 		}

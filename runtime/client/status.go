@@ -17,8 +17,11 @@ type Status struct {
 	ID string
 	// Event is the event type's name.
 	Event string
-	// Arguments holds the subscription's arguments as JSON, or nil if it has none.
+	// Arguments holds the arguments that the server receives as JSON, including that of [NotBy], or nil without arguments.
 	Arguments json.RawMessage
+	// CursorKey is the subscription's key in the cursor store, or "" without a store. Live subscriptions of a client
+	// have different keys, see [WithCursorKey].
+	CursorKey string
 	// Mode is the delivery mode in use.
 	Mode string
 	// Since is the time when Subscribe was called.
@@ -94,7 +97,8 @@ func (s *subscription) snapshot() Status {
 		own := *d
 		st.Delivery = &own
 	}
-	st.ID, st.Event, st.Arguments, st.Mode, st.Cursor = s.id, s.name, slices.Clone(s.args), s.modeName, s.cursor
+	st.ID, st.Event, st.Arguments, st.CursorKey = s.id, s.name, slices.Clone(s.args), s.ledger.key
+	st.Mode, st.Cursor = s.modeName, s.cursor
 	return st
 }
 

@@ -267,8 +267,7 @@ func (f *feed) status() status {
 		return s
 	}
 	for _, live := range c.Subscriptions() {
-		args, ok := config.Canonical(live.Arguments)
-		if live.Event != f.sub.Event || !ok || string(args) != string(f.sub.Arguments) || live.LastFrame.IsZero() {
+		if live.CursorKey != f.id || live.LastFrame.IsZero() {
 			continue // another subscription, or one without its server's answer
 		}
 		s.phase, s.mode = active, live.Mode

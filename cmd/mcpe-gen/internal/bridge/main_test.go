@@ -29,6 +29,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
+	"github.com/mcpe-gen/mcpe-gen/runtime/server/operators"
 	"github.com/mcpe-gen/mcpe-gen/runtime/transport"
 )
 
@@ -102,7 +103,7 @@ func typeOf(name string, coalesce *wire.Coalesce) events.Type[runArguments, run]
 func newHouse(t *testing.T, coalesce *wire.Coalesce) *house {
 	h := &house{t: t, mcp: mcp.NewServer(&mcp.Implementation{Name: "ci", Version: "1"}, nil)}
 	var err error
-	if h.es, err = server.New(h.mcp, server.Options{Logger: slog.New(slog.DiscardHandler)}); err != nil {
+	if h.es, err = server.New(h.mcp, server.Options{Logger: slog.New(slog.DiscardHandler), Operators: operators.New()}); err != nil {
 		t.Fatal(err)
 	}
 	if h.done, err = server.Register(h.es, typeOf("ci.done", coalesce), server.Hooks[runArguments, run]{}); err != nil {
