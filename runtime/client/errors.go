@@ -20,9 +20,9 @@ import (
 
 // Errors for use with errors.Is.
 var (
-	// ErrNoEvents is returned by calls if the server does not advertise events in either form. The call was not sent.
+	// ErrNoEvents is returned by calls if the server does not advertise events. The call was not sent.
 	// See CAP-2.
-	ErrNoEvents = errors.New("client: server does not advertise events")
+	ErrNoEvents = errors.New("client: server does not advertise events: its capabilities have neither events nor io.modelcontextprotocol/events")
 	// ErrClosed is returned by calls and yielded by iterations after the Client has been closed. See CLI-8.
 	ErrClosed = errors.New("client: closed")
 	// ErrSessionLost ends a subscription if its session is lost and the transport cannot reconnect; see [Dial].

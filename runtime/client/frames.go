@@ -1,7 +1,6 @@
 package client
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -159,13 +158,13 @@ type tapState struct {
 	abortContext context.Context
 	abort        context.CancelFunc
 
-	mu        sync.Mutex
-	trusted   context.Context // done when the carrier is in doubt; see resetTrust
-	distrust  context.CancelFunc
-	routes    map[string]*call // by JSON-RPC ID as text
-	shaking   bool             // until the handshake is over
-	topLevel  json.RawMessage  // capabilities.events, which the SDK does not decode
-	extension json.RawMessage  // capabilities.extensions[wire.ExtensionID]
+	mu       sync.Mutex
+	trusted  context.Context // done when the carrier is in doubt; see resetTrust
+	distrust context.CancelFunc
+	routes   map[string]*call // by JSON-RPC ID as text
+	shaking  bool             // until the handshake is over
+	// advertised and advertisedListChanged report whether the latest handshake result advertises events and list_changed.
+	advertised, advertisedListChanged bool
 	// refusal is the error from the latest response to a request other than an events call. It is a *StatusError for
 	// status 401 or 403, a *waitError if the server was temporarily unavailable, a *contentError if the response was
 	// not JSON-RPC, and nil otherwise.
@@ -331,7 +330,7 @@ func idText(raw any) string {
 	return string(b)
 }
 
-// recordCapabilities records both forms of the capability (D1) from a handshake result.
+// recordCapabilities records whether a handshake result advertises events and list_changed, in any place (D1).
 func (b *tapState) recordCapabilities(result json.RawMessage) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -346,16 +345,15 @@ func (b *tapState) recordCapabilities(result json.RawMessage) {
 	if err != nil {
 		return
 	}
-	extensions, _ := wire.DecodeMembers(capabilities["extensions"])
-	b.topLevel = bytes.Clone(present(capabilities[wire.CapabilityKey]))
-	b.extension = bytes.Clone(present(extensions[wire.ExtensionID]))
-}
-
-func present(raw json.RawMessage) json.RawMessage {
-	if len(raw) == 0 || string(raw) == "null" {
-		return nil
+	standard, experimental := wire.EventsCapabilities(capabilities)
+	b.advertised, b.advertisedListChanged = false, false
+	for _, raw := range append(standard, experimental...) {
+		var v struct {
+			ListChanged bool `json:"listChanged"`
+		}
+		b.advertised = true
+		b.advertisedListChanged = b.advertisedListChanged || wire.Decode(raw, &v) == nil && v.ListChanged
 	}
-	return raw
 }
 
 // endHandshake ends the handshake. It reports whether the server advertises events and whether it advertises
@@ -364,19 +362,7 @@ func (b *tapState) endHandshake() (advertised, listChanged bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.shaking = false
-	for _, raw := range []json.RawMessage{b.topLevel, b.extension} {
-		if raw == nil {
-			continue
-		}
-		advertised = true
-		var v struct {
-			ListChanged bool `json:"listChanged"`
-		}
-		if wire.Decode(raw, &v) == nil && v.ListChanged {
-			listChanged = true
-		}
-	}
-	return advertised, listChanged
+	return b.advertised, b.advertisedListChanged
 }
 
 // inHandshake reports whether the handshake is in progress.

@@ -24,7 +24,7 @@ type session struct {
 	board       *tapState
 	post        *poster           // nil on a shared carrier
 	send        mcp.MethodHandler // below the SDK client's other middleware
-	events      bool              // the server advertises events in either form
+	events      bool              // the server advertises events
 	listChanged bool
 	stateless   bool // revision 2026-07-28 or later
 

@@ -19,8 +19,8 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
-// CAP-1, CAP-2, D1: either form of the capability is enough; with neither nothing of events/* is
-// ever sent and the error is typed.
+// CAP-1, CAP-2, D1: either form of the capability is enough, and so is an experimental one, which some SDKs alone let a
+// server declare; with none nothing of events/* is ever sent and the error is typed.
 func TestCAP2Capabilities(t *testing.T) {
 	forms := map[string]bool{
 		`{"events":{"listChanged":true}}`:                      true,
@@ -29,8 +29,10 @@ func TestCAP2Capabilities(t *testing.T) {
 		bothCaps:                     true,
 		`{}`:                         false,
 		`{"events":null,"tools":{}}`: false,
-		`{"extensions":{"io.modelcontextprotocol/other":{}},"tools":{}}`:     false,
-		`{"experimental":{"events":{},"io.modelcontextprotocol/events":{}}}`: false,
+		`{"extensions":{"io.modelcontextprotocol/other":{}},"tools":{}}`:           false,
+		`{"experimental":{"events":{}}}`:                                           true,
+		`{"experimental":{"io.modelcontextprotocol/events":{"listChanged":true}}}`: true,
+		`{"experimental":{"events":null,"mcpe":{}}}`:                               false,
 	}
 	for caps, advertised := range forms {
 		eachCarrier(t, func(t *testing.T, c carrier) {

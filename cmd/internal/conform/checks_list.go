@@ -30,20 +30,20 @@ var listChecks = []check{
 }
 
 func checkCapability(_ context.Context, r *run) error {
-	if !r.isAdvertised() {
-		return r.hello.violation(fmt.Sprintf("capabilities.%s or capabilities.extensions[%q]", wire.CapabilityKey,
-			wire.ExtensionID), "neither")
+	standard, experimental := wire.EventsCapabilities(r.capabilities)
+	found := "neither"
+	switch {
+	case len(standard) > 0:
+		return nil
+	case len(experimental) > 0:
+		found = "it in capabilities.experimental, which few clients read"
 	}
-	return nil
+	return r.hello.violation(fmt.Sprintf("capabilities.%s or capabilities.extensions[%q]", wire.CapabilityKey, wire.ExtensionID), "%s", found)
 }
 
 func checkListChanged(_ context.Context, r *run) error {
-	places := []json.RawMessage{r.capabilities[wire.CapabilityKey], member(r.capabilities["extensions"],
-		wire.ExtensionID)}
-	for _, place := range places {
-		if place == nil {
-			continue
-		}
+	standard, _ := wire.EventsCapabilities(r.capabilities)
+	for _, place := range standard {
 		if !bytes.HasPrefix(bytes.TrimSpace(place), []byte("{")) {
 			return r.hello.violation("the capability to be an object", "%s", wire.Shown(string(place)))
 		}

@@ -67,7 +67,8 @@ func (r *run) readCatalog(ctx context.Context) error {
 			return nil
 		}
 		if x.answer.err != nil {
-			if x.answer.err.Code == wire.Sketch.Code(wire.MethodNotFound) && !r.isAdvertised() {
+			standard, _ := wire.EventsCapabilities(r.capabilities)
+			if x.answer.err.Code == wire.Sketch.Code(wire.MethodNotFound) && len(standard) == 0 {
 				return &Unreachable{fmt.Errorf("%s is an MCP server without events", r.o.Target)}
 			}
 			return nil
@@ -87,12 +88,6 @@ func (r *run) readCatalog(ctx context.Context) error {
 		params = map[string]any{"cursor": page.NextCursor}
 	}
 	return nil
-}
-
-// isAdvertised reports whether the server declares the capability in either location (D1).
-func (r *run) isAdvertised() bool {
-	_, sketch := r.capabilities[wire.CapabilityKey]
-	return sketch || member(r.capabilities["extensions"], wire.ExtensionID) != nil
 }
 
 func newSubject(d wire.Descriptor) *subject {

@@ -3,6 +3,7 @@ package wrongserver
 // listFaults are faults in the handshake, the list and the format of messages.
 var listFaults = []Fault{
 	{Name: "no capability", Checks: []string{"the events capability is advertised"}},
+	{Name: "the capability is experimental", Checks: []string{"the events capability is advertised"}},
 	{Name: "listChanged is a word", Checks: []string{"listChanged of the capability is true or false"}},
 	{Name: "the list goes in a circle", Checks: []string{"events/list answers with pages that end"},
 		Also: []string{"each descriptor has its members", "names are of 1 to 128 of A-Z a-z 0-9 _ . -", "the schemas of each descriptor are JSON Schemas",

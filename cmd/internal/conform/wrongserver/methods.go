@@ -120,6 +120,9 @@ func (s *Server) discover() any {
 	if s.is("no capability") {
 		capabilities = map[string]any{}
 	}
+	if s.is("the capability is experimental") {
+		capabilities = map[string]any{"experimental": capabilities}
+	}
 	return map[string]any{"resultType": "complete", "supportedVersions": []string{wire.RevisionStateless},
 		"capabilities": capabilities}
 }
