@@ -10,6 +10,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"net/url"
 	"strings"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
@@ -21,6 +22,9 @@ const maxBody = 25 << 20
 // An emitFunc maps the body of a GitHub event to a payload and emits it with the delivery's id. It returns errSkip for
 // bodies without a matching event type.
 type emitFunc func(ctx context.Context, delivery string, body []byte) error
+
+// refusedSignature is the response to a body that is not authenticated.
+const refusedSignature = "X-Hub-Signature-256 is missing or wrong: set the secret of -github-secret at GitHub"
 
 // errSkip reports that no event type covers the action of a body.
 var errSkip = errors.New("no event type covers this action")
@@ -37,14 +41,14 @@ type receiver struct {
 func (rc *receiver) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodPost {
 		w.Header().Set("Allow", http.MethodPost)
-		http.Error(w, "GitHub sends POST", http.StatusMethodNotAllowed)
+		http.Error(w, "the method is not supported: send a POST request", http.StatusMethodNotAllowed)
 		return
 	}
 	var signature []byte
 	if len(rc.secret) > 0 {
 		var ok bool
 		if signature, ok = signatureOf(r.Header); !ok { // checked before the body is read
-			http.Error(w, "X-Hub-Signature-256 is missing or wrong", http.StatusUnauthorized)
+			http.Error(w, refusedSignature, http.StatusUnauthorized)
 			return
 		}
 	}
@@ -52,19 +56,20 @@ func (rc *receiver) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		var tooLarge *http.MaxBytesError
 		if errors.As(err, &tooLarge) {
-			http.Error(w, "body too large", http.StatusRequestEntityTooLarge)
+			http.Error(w, "the body is too large: GitHub sends at most 25 MB", http.StatusRequestEntityTooLarge)
 			return
 		}
-		http.Error(w, "body could not be read", http.StatusBadRequest)
+		http.Error(w, "the body could not be read: redeliver it", http.StatusBadRequest)
 		return
 	}
 	if len(rc.secret) > 0 && !isSigned(rc.secret, body, signature) {
-		http.Error(w, "X-Hub-Signature-256 is missing or wrong", http.StatusUnauthorized)
+		http.Error(w, refusedSignature, http.StatusUnauthorized)
 		return
 	}
+	body = jsonOf(body)
 	event, delivery := r.Header.Get("X-GitHub-Event"), r.Header.Get("X-GitHub-Delivery")
 	if event == "" || delivery == "" {
-		http.Error(w, "X-GitHub-Event or X-GitHub-Delivery is missing", http.StatusBadRequest)
+		http.Error(w, "X-GitHub-Event or X-GitHub-Delivery is missing: send the headers of GitHub's webhooks", http.StatusBadRequest)
 		return
 	}
 	emit, ok := rc.emit[event]
@@ -80,11 +85,21 @@ func (rc *receiver) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case errors.As(err, new(*bodyError)), errors.Is(err, events.ErrInvalidPayload):
 		// Resending it would not help.
 		rc.log.Warn("webhook body not understood", "event", event, "delivery", delivery, "error", err)
-		http.Error(w, "body not understood", http.StatusBadRequest)
+		http.Error(w, "the body does not match the event: see the server's log", http.StatusBadRequest)
 	default:
 		rc.log.Error("webhook not emitted", "event", event, "delivery", delivery, "error", err)
-		http.Error(w, "not taken", http.StatusServiceUnavailable)
+		http.Error(w, "the event was not stored: redeliver it later", http.StatusServiceUnavailable)
 	}
+}
+
+// jsonOf returns the JSON in a body. In a form, which is GitHub's default content type, the JSON is the field payload.
+func jsonOf(body []byte) []byte {
+	text, isForm := strings.CutPrefix(string(body), "payload=")
+	payload, err := url.QueryUnescape(text)
+	if !isForm || err != nil {
+		return body
+	}
+	return []byte(payload)
 }
 
 // signatureOf parses the signature header: "sha256=" and a hex HMAC-SHA256.

@@ -12,6 +12,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -75,7 +76,7 @@ func TestReceiverAnswers(t *testing.T) {
 	}
 }
 
-// Every real body becomes a payload that its schema accepts, and arrives typed.
+// Every real body becomes a payload that its schema accepts, and arrives typed, as JSON and in a form.
 func TestRealBodies(t *testing.T) {
 	es := eventstest.NewServer(t)
 	emit, err := register(es)
@@ -90,16 +91,21 @@ func TestRealBodies(t *testing.T) {
 	if err != nil || len(files) != 9 {
 		t.Fatalf("%d bodies, %v", len(files), err)
 	}
-	for _, f := range files {
+	for n, f := range files {
 		body, err := os.ReadFile(f)
 		if err != nil {
 			t.Fatal(err)
 		}
 		event, _, _ := strings.Cut(filepath.Base(f), ".")
+		contentType := "application/json"
+		if n%2 == 1 {
+			body, contentType = []byte(url.Values{"payload": {string(body)}}.Encode()), "application/x-www-form-urlencoded"
+		}
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, rc.URL, bytes.NewReader(body))
 		if err != nil {
 			t.Fatal(err)
 		}
+		req.Header.Set("Content-Type", contentType)
 		req.Header.Set("X-GitHub-Event", event)
 		req.Header.Set("X-GitHub-Delivery", "d-"+filepath.Base(f))
 		req.Header.Set("X-Hub-Signature-256", sign("s", body))

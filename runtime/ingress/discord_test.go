@@ -62,7 +62,7 @@ func TestDiscord(t *testing.T) {
 		before := len(f.received())
 		w := f.answer(discordHeader(key, c.body, 0), c.body)
 		json := w.Header().Get("Content-Type") == "application/json"
-		if w.Code != c.status || w.Body.String() != c.answer || json != (c.answer != "") {
+		if w.Code != c.status || w.Code == 200 && w.Body.String() != c.answer || json != (c.answer != "") {
 			t.Errorf("%s: %d %s %q", c.body, w.Code, w.Body, w.Header())
 		}
 		got := f.received()[before:]
@@ -81,7 +81,7 @@ func TestDiscordNotDurable(t *testing.T) {
 	f := newFixture(t, s, ingress.Options{}, ingress.From{Provider: "discord", Fields: []ingress.Field{{Target: "/repo", Source: "/token"}, {Target: "/number", Source: "/type"}}})
 	f.events.Shutdown(t.Context())
 	body := `{"id":"7","token":"t","type":2,"data":{"name":"deploy"}}`
-	if w := f.answer(discordHeader(key, body, 0), body); w.Code != http.StatusServiceUnavailable || w.Body.Len() > 0 {
+	if w := f.answer(discordHeader(key, body, 0), body); w.Code != http.StatusServiceUnavailable || !isAdvice(w) {
 		t.Errorf("%d %s", w.Code, w.Body)
 	}
 }

@@ -13,8 +13,8 @@ type GitHubOptions struct {
 }
 
 // A GitHub verifies webhooks from GitHub with X-Hub-Signature-256, an HMAC-SHA-256 of the body. It ignores the older
-// X-Hub-Signature with SHA-1. The delivery's event is X-GitHub-Event, its action is the body's action, and its id is
-// X-GitHub-Delivery.
+// X-Hub-Signature with SHA-1. It accepts both content types of GitHub: JSON, and forms with the JSON in the field payload.
+// The delivery's event is X-GitHub-Event, its action is the body's action, and its id is X-GitHub-Delivery.
 //
 // GitHub signs neither these headers nor a time. Anyone who sees a message in transit can replay it with another id, so
 // the URL must be https.
@@ -34,7 +34,11 @@ func (*GitHub) MaxBody() int64 { return 25 << 20 }
 
 // Receive checks X-Hub-Signature-256. It reads the event and the id from their headers, and the action from the body.
 func (g *GitHub) Receive(r *http.Request) (Result, error) {
-	if err := CheckJSON(r); err != nil {
+	form, check := isForm(r), CheckJSON
+	if form {
+		check = checkPost
+	}
+	if err := check(r); err != nil {
 		return Result{}, err
 	}
 	signature, err := hexHeader(r.Header, "X-Hub-Signature-256", "sha256=")
@@ -44,6 +48,11 @@ func (g *GitHub) Receive(r *http.Request) (Result, error) {
 	body, err := g.verifiedBody(r, newSHA256, [][]byte{signature}, "")
 	if err != nil {
 		return Result{}, err
+	}
+	if form {
+		if body, err = formPayload(body); err != nil {
+			return Result{}, err
+		}
 	}
 	var b struct {
 		Action string `json:"action"`

@@ -54,10 +54,11 @@ const (
 // A Handler receives webhooks from one service. It is an http.Handler and safe for concurrent use.
 //
 // It answers with the [Result.Answer] of the service, or without a body: 204 once every occurrence is in the log of
-// its event type, even if it was there before (OCC-5); 202 if there was nothing to emit; 503 if an occurrence could
-// not be emitted, so that the service repeats the request; 401 for a request that is not verified, without the reason;
-// 400 for a verified body that is not a valid delivery; 422 with [Options.RefuseUnfit]; 413 for a body that is too
-// large; 408 for a body that arrives too slowly; 415 for unsupported content; 405 for an unsupported method.
+// its event type, even if it was there before (OCC-5); 202 if there was nothing to emit. A failure is answered with a
+// line of text that depends only on the status and says what to change: 503 if an occurrence could not be emitted, so
+// that the service repeats the request; 401 for a request that is not verified, without the reason; 400 for a verified
+// body that is not a valid delivery; 422 with [Options.RefuseUnfit]; 413 for a body that is too large; 408 for a body
+// that arrives too slowly; 415 for unsupported content; 405 for an unsupported method.
 type Handler struct {
 	service Service
 	routes  []Route
@@ -138,7 +139,11 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		h.count(r.Context(), outcome)
 		status = moreSevere(status, s)
 	}
-	if result.Answer == nil || status >= http.StatusBadRequest {
+	switch {
+	case status >= http.StatusBadRequest:
+		writeFailure(w, status)
+		return
+	case result.Answer == nil:
 		w.WriteHeader(status)
 		return
 	}
@@ -161,7 +166,7 @@ func (h *Handler) refuse(ctx context.Context, w http.ResponseWriter, r *Refusal)
 	h.count(ctx, outcomeRefused)
 	h.o.Logger.WarnContext(ctx, "mcp events: a webhook was refused",
 		"provider", h.service.Provider(), "status", r.Status, "reason", wire.Shown(r.Reason))
-	w.WriteHeader(r.Status)
+	writeFailure(w, r.Status)
 }
 
 func (h *Handler) count(ctx context.Context, outcome string) {

@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -73,7 +74,7 @@ func TestSameDeliveryOtherBody(t *testing.T) {
 	}
 }
 
-// Whatever is wrong with who sent a message is answered alike, and nothing is emitted.
+// Whatever is wrong with who sent a message is answered alike, with the same advice, and nothing is emitted.
 func TestRefusedAlike(t *testing.T) {
 	good := gitHubHeader("d-1", opened)
 	with := func(name, value string) map[string]string {
@@ -96,7 +97,7 @@ func TestRefusedAlike(t *testing.T) {
 		if first == "" {
 			first = said
 		}
-		if w.Code != http.StatusUnauthorized || w.Body.Len() > 0 || said != first {
+		if w.Code != http.StatusUnauthorized || !strings.Contains(said, "set the same secret at the sender") || said != first {
 			t.Errorf("%q: answered %s, the first %s", h["X-Hub-Signature-256"][:min(20, len(h["X-Hub-Signature-256"]))], said, first)
 		}
 	}
@@ -106,14 +107,24 @@ func TestRefusedAlike(t *testing.T) {
 	}
 }
 
+// Each failure is answered with a line that says what to do, and a success with nothing.
 func TestStatuses(t *testing.T) {
+	form := map[string]string{"Content-Type": "application/x-www-form-urlencoded"}
 	for _, c := range []struct {
 		name, method, body string
 		header             map[string]string
 		want               int
 	}{
 		{"GET", http.MethodGet, "", nil, 405},
-		{"form", "POST", "payload=" + opened, map[string]string{"Content-Type": "application/x-www-form-urlencoded"}, 415},
+		{"form", "POST", url.Values{"payload": {opened}}.Encode(), form, 204},
+		{"form of two", "POST", url.Values{"payload": {opened, opened}}.Encode(), form, 415},
+		{"form without a payload", "POST", opened, form, 415},
+		{"form that is cut", "POST", "payload=%7", form, 415},
+		{"form of no JSON", "POST", "payload=%7Bnot", form, 400},
+		{"form by GET", http.MethodGet, "", form, 405},
+		{"form packed", "POST", "payload={}", map[string]string{"Content-Type": form["Content-Type"], "Content-Encoding": "zstd"}, 415},
+		{"form of others", "POST", "payload={}", map[string]string{"Content-Type": form["Content-Type"], "X-Hub-Signature-256": "sha256=00"}, 401},
+		{"another form", "POST", opened, map[string]string{"Content-Type": "multipart/form-data"}, 415},
 		{"no type", "POST", opened, map[string]string{"Content-Type": ""}, 415},
 		{"packed", "POST", opened, map[string]string{"Content-Encoding": "zstd"}, 415},
 		{"charset", "POST", opened, map[string]string{"Content-Type": "application/json; charset=utf-8"}, 204},
@@ -142,14 +153,26 @@ func TestStatuses(t *testing.T) {
 			}
 			w := httptest.NewRecorder()
 			f.ServeHTTP(w, r)
-			if w.Code != c.want || w.Body.Len() > 0 {
+			if w.Code != c.want {
 				t.Errorf("answered %d %q, want %d\n%s", w.Code, w.Body, c.want, &f.log)
+			}
+			if !isAdvice(w) {
+				t.Errorf("answered %q, %q", w.Header(), w.Body)
 			}
 			if n := len(f.received()); (n == 1) != (c.want == 204) {
 				t.Errorf("%d occurrences", n)
 			}
 		})
 	}
+}
+
+// isAdvice reports whether the body of an answer is a line of text, or empty unless the status is a failure.
+func isAdvice(w *httptest.ResponseRecorder) bool {
+	text := w.Body.String()
+	if w.Code < http.StatusBadRequest {
+		return text == ""
+	}
+	return strings.Contains(text, ": ") && strings.Index(text, "\n") == len(text)-1 && w.Header().Get("Content-Type") == "text/plain; charset=utf-8"
 }
 
 // endless is a body that never ends.
@@ -274,7 +297,7 @@ func TestChallenge(t *testing.T) {
 	const body = `{"token":"t","challenge":"3eZbrw1a","type":"url_verification"}`
 	stamp := unix(0)
 	w := f.answer(map[string]string{"X-Slack-Request-Timestamp": stamp, "X-Slack-Signature": "v0=" + sum("guessed", "v0:", stamp, ":", body)}, body)
-	if w.Code != 401 || w.Body.Len() > 0 {
+	if w.Code != 401 || !isAdvice(w) {
 		t.Errorf("unsigned: %d %s", w.Code, w.Body)
 	}
 	w = f.answer(map[string]string{"X-Slack-Request-Timestamp": stamp, "X-Slack-Signature": "v0=" + sum(secret, "v0:", stamp, ":", body)}, body)

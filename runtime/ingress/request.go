@@ -2,12 +2,14 @@ package ingress
 
 import (
 	"bytes"
+	"cmp"
 	"compress/gzip"
 	"errors"
 	"fmt"
 	"io"
 	"mime"
 	"net/http"
+	"net/url"
 	"os"
 	"strings"
 
@@ -41,15 +43,38 @@ func (b *limitedBody) Read(p []byte) (int, error) {
 // It is 415 for a media type other than application/json or application/*+json, or a content encoding other than gzip
 // or identity.
 func CheckJSON(r *http.Request) error {
-	if r.Method != http.MethodPost {
-		return &Refusal{http.StatusMethodNotAllowed, "the method is not POST"}
+	if err := checkPost(r); err != nil {
+		return err
 	}
 	media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	if err != nil || media != "application/json" && !(strings.HasPrefix(media, "application/") && strings.HasSuffix(media, "+json")) {
 		return &Refusal{http.StatusUnsupportedMediaType, "the media type is not application/json"}
 	}
-	_, err = isGzip(r.Header)
+	return nil
+}
+
+// checkPost returns a [*Refusal] for a method other than POST or an unsupported content encoding.
+func checkPost(r *http.Request) error {
+	if r.Method != http.MethodPost {
+		return &Refusal{http.StatusMethodNotAllowed, "the method is not POST"}
+	}
+	_, err := isGzip(r.Header)
 	return err
+}
+
+// isForm reports whether the body of r is a form.
+func isForm(r *http.Request) bool {
+	media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	return err == nil && media == "application/x-www-form-urlencoded"
+}
+
+// formPayload returns the JSON in a form, which is the value of its field payload.
+func formPayload(body []byte) ([]byte, error) {
+	form, err := url.ParseQuery(string(body))
+	if err != nil || len(form["payload"]) != 1 {
+		return nil, &Refusal{http.StatusUnsupportedMediaType, "the form does not have exactly one field payload"}
+	}
+	return []byte(form["payload"][0]), nil
 }
 
 // isGzip reports whether the Content-Encoding is gzip.
@@ -108,6 +133,24 @@ func refusalOf(err error) *Refusal {
 		return &Refusal{http.StatusRequestTimeout, "the body came too slowly"}
 	}
 	return &Refusal{http.StatusBadRequest, err.Error()}
+}
+
+// advice contains the text of the response for each status. It is for the person who set up the sender. It is the same
+// for all reasons, so it reveals nothing about the request or the receiver.
+var advice = map[int]string{
+	http.StatusBadRequest:            "the body is not a delivery of this service: see the reason in the log of the receiver",
+	http.StatusUnauthorized:          "the request is not verified: set the same secret at the sender and at the receiver, and see the reason in the log of the receiver",
+	http.StatusMethodNotAllowed:      "the method is not supported: send a POST request",
+	http.StatusRequestTimeout:        "the body came too slowly: send it again",
+	http.StatusRequestEntityTooLarge: "the body is too large: send less, or raise MaxBody of the receiver",
+	http.StatusUnsupportedMediaType:  "the content is not supported: set the content type to application/json at the sender, and compress with gzip or not at all",
+	http.StatusUnprocessableEntity:   "the payload does not fit the event type: see the fields in the log of the receiver",
+	http.StatusServiceUnavailable:    "the delivery could not be stored now: send it again later",
+}
+
+// writeFailure writes a response with a status of 400 or more and its advice.
+func writeFailure(w http.ResponseWriter, status int) {
+	http.Error(w, cmp.Or(advice[status], "the delivery was refused: see the reason in the log of the receiver"), status)
 }
 
 func tooLarge(limit int64) *Refusal {

@@ -181,8 +181,8 @@ func TestAnswersOfAService(t *testing.T) {
 		{brief{result: ingress.Result{Deliveries: []ingress.Delivery{{ID: "1", Event: "made", Body: []byte("no")}}}}, 400},
 	} {
 		f := newFixture(t, &c.service, ingress.Options{}, fromShop())
-		if w := f.do(request(nil, nil)); w.Code != c.want {
-			t.Errorf("%+v: %d, want %d", c.service, w.Code, c.want)
+		if w := f.do(request(nil, nil)); w.Code != c.want || !isAdvice(w) {
+			t.Errorf("%+v: %d %q, want %d", c.service, w.Code, w.Body, c.want)
 		}
 	}
 }

@@ -51,7 +51,7 @@ var (
 type Refusal struct {
 	// Status is the HTTP status, 400 to 599.
 	Status int
-	// Reason is for the log.
+	// Reason is for the log. The response does not contain it.
 	Reason string
 }
 
