@@ -64,6 +64,17 @@ const (
 	ChallengeFailed   Category = "challenge_failed"
 )
 
+// Proxy is the category of a failure of the server's own proxy. Only operators see it; see [Category.ForSubscriber].
+const Proxy Category = "proxy"
+
+// ForSubscriber returns the category that a subscriber or an endpoint may see, which is one of ERR-1.
+func (c Category) ForSubscriber() Category {
+	if c == Proxy {
+		return ConnectionRefused
+	}
+	return c
+}
+
 // CategoryOfStatus returns the category of a response status, or "" for success. For a redirect, it returns HTTP4xx,
 // because redirects are not followed (ERR-1, SSRF-2).
 func CategoryOfStatus(status int) Category {

@@ -64,7 +64,8 @@ func (w *world) Write(p []byte) (int, error) {
 	return w.log.Write(p)
 }
 
-func newWorld(t *testing.T) *world {
+// newWorld makes a world; change may alter the options for callbacks.
+func newWorld(t *testing.T, change ...func(*callbacks.Options)) *world {
 	t.Helper()
 	w := &world{t: t, store: &watchedStore{Store: memory.New()}}
 	w.endpoint = httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
@@ -82,11 +83,15 @@ func newWorld(t *testing.T) *world {
 	}))
 	t.Cleanup(w.endpoint.Close)
 	logger := slog.New(slog.NewJSONHandler(w, nil))
+	reach := callbacks.Options{AllowOrigins: []string{w.endpoint.URL}}
+	for _, f := range change {
+		f(&reach)
+	}
 	var err error
 	w.es, err = server.New(mcp.NewServer(&mcp.Implementation{Name: "test", Version: "1"}, nil), server.Options{
 		Operators: operators.New(),
 		Logger:    slog.New(slog.DiscardHandler), Store: w.store,
-		Webhooks: webhooks.New(webhooks.Options{Callbacks: callbacks.Options{AllowOrigins: []string{w.endpoint.URL}},
+		Webhooks: webhooks.New(webhooks.Options{Callbacks: reach,
 			Retry: webhooks.Retry{Schedule: []time.Duration{0, time.Hour}, Suspend: webhooks.Suspension{Rate: 0.5, Min: 1}}}),
 	})
 	if err != nil {

@@ -335,9 +335,10 @@ type Attempt struct {
 	// At is the time when the request was signed. Took is the time from then until the response or failure.
 	At   time.Time     `json:"at"`
 	Took time.Duration `json:"took"`
-	// Category is the category of the failure, or "" if the endpoint accepted the occurrence. See ERR-1.
+	// Category is the category of the failure, or "" if the endpoint accepted the occurrence. It is a category of
+	// ERR-1, or "proxy" if the server's own proxy failed (Callbacks.Proxy), which subscribers see as connection_refused.
 	Category string `json:"category,omitempty"`
-	// Status is the HTTP status, or 0 without a response.
+	// Status is the HTTP status of the endpoint's response, or of the proxy's if Category is "proxy"; 0 without one.
 	Status int `json:"status,omitempty"`
 	// NextAt is the time when the next attempt is due, or zero after the last attempt.
 	NextAt time.Time `json:"nextAt,omitzero"`

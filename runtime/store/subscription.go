@@ -51,7 +51,8 @@ type Health struct {
 	FailedSince time.Time
 	// LastDeliveryAt is when an endpoint last accepted an event, or zero if that has never happened.
 	LastDeliveryAt time.Time
-	// LastError is the category of the last failed attempt, or "" if no attempt has failed. See ERR-1.
+	// LastError is the category of the last failed attempt, or "" if no attempt has failed. It is a category of
+	// ERR-1, or "proxy" for a failure of the server's own proxy.
 	LastError string
 	// Slow reports whether the endpoint did not answer the last attempt or challenge within a second.
 	Slow bool

@@ -37,7 +37,8 @@ type Options struct {
 
 	// Proxy is the http or https forward proxy that every connection is tunneled through. The user information in the
 	// URL is sent as basic authentication. The proxy's own address is not checked. The server still resolves and checks
-	// the destination, then passes its address to the proxy.
+	// the destination, then passes its address to the proxy. An attempt that fails at the proxy has the category
+	// "proxy" for operators, and connection_refused for subscribers.
 	Proxy *url.URL
 	// ProxyResolves passes host names instead of addresses to the proxy, for networks where only the proxy can resolve
 	// them. In that case, only the proxy can check the addresses.

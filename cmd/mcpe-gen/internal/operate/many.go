@@ -364,7 +364,7 @@ func (r *run) applyTo(ctx context.Context, i *item) error {
 		return err
 	}
 	if category, _ := attempt["category"].(string); category != "" {
-		return errors.New("the endpoint has refused again: " + plain.Text(category))
+		return errors.New("the attempt has failed again: " + plain.Text(category))
 	}
 	return nil
 }

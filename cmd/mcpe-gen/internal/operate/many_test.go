@@ -187,7 +187,7 @@ func TestManySince(t *testing.T) {
 	const performed = `{"requests":[{"kind":"replay","number":9,"done":8},{"kind":"send","number":9,"done":8}]}`
 	c.shown = map[string]string{"sub_000": performed, "sub_001": performed, "sub_000/attempts": attempts, "sub_001/attempts": attempts}
 	out, _, err := c.run(t.Context(), "retry", since)
-	if want := "retry: 4 done, 0 skipped, 1 failed\n  sub_000 evt_1: the endpoint has refused again: timeout\n"; out != want || err == nil {
+	if want := "retry: 4 done, 0 skipped, 1 failed\n  sub_000 evt_1: the attempt has failed again: timeout\n"; out != want || err == nil {
 		t.Errorf("%v\n%s", err, out)
 	}
 	if c.acts[0] != `sub_000/send {"eventId":"evt_0","seen":"2026-11-22T14:00:00.123456789Z"}` || len(c.acts) != 5 || !strings.HasPrefix(c.acts[4], "sub_001/send ") {

@@ -43,7 +43,9 @@ func (a *Admin) sampleAttempts(ctx context.Context, filter operator.Filter, f fu
 
 // isTimed reports whether the duration of an attempt reflects the endpoint's speed. This is the case if the endpoint
 // responded or the attempt timed out. A refused connection fails immediately, even if the endpoint is slow.
-func isTimed(m *operator.Attempt) bool { return m.Status != 0 || m.Category == string(wire.Timeout) }
+func isTimed(m *operator.Attempt) bool {
+	return m.Status != 0 && m.Category != string(wire.Proxy) || m.Category == string(wire.Timeout)
+}
 
 // A tally aggregates attempts into one row of latencies.
 type tally struct {

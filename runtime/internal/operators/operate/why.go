@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/webhooks/delivery"
 	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
@@ -106,7 +107,9 @@ func (c *delayFacts) describeFailures() string {
 		text += " since " + formatUTC(c.FailedSince)
 	}
 	if c.LastError != "" {
-		text += ", the last one with " + c.LastError
+		if text += ", the last one with " + c.LastError; c.LastError == string(wire.Proxy) {
+			text += " (the server's own proxy, not the endpoint)"
+		}
 		if !c.LastErrorAt.IsZero() {
 			text += " at " + formatUTC(c.LastErrorAt)
 		}

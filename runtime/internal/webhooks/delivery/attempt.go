@@ -250,7 +250,7 @@ type attemptResult struct {
 	at       time.Time     // in the signature
 	began    moment        // of the signature
 	took     time.Duration // until the answer or the failure
-	status   int           // HTTP status, 0 without an answer
+	status   int           // HTTP status of the endpoint, or of the proxy if that is the category; 0 without an answer
 	category wire.Category // "": acknowledged
 	final    bool          // must not be retried
 	wish     moment        // time of the next attempt that the endpoint requested
@@ -293,7 +293,7 @@ func (e *Engine) send(h *Handle, t *retryState, m webhook.Message, kind string) 
 	}
 	if e.o.RetryHeaders && failed != "" {
 		req.Header.Set(wire.HeaderRetryNumber, strconv.Itoa(number-1))
-		req.Header.Set(wire.HeaderRetryReason, string(failed))
+		req.Header.Set(wire.HeaderRetryReason, string(failed.ForSubscriber()))
 	}
 	r.at, r.began = at, began
 	answer, sendErr := e.o.Sender.Send(req)
@@ -309,6 +309,9 @@ func (e *Engine) send(h *Handle, t *retryState, m webhook.Message, kind string) 
 		if r.category == "" {
 			r.category = wire.Timeout
 		}
+		if r.category == wire.Proxy {
+			r.status = netguard.ProxyStatus(sendErr)
+		}
 		h.recordResponse(quickLimit)
 	default:
 		r.category, r.status = answer.Category(), answer.Status
@@ -323,7 +326,11 @@ func (e *Engine) send(h *Handle, t *retryState, m webhook.Message, kind string) 
 	t.failed = r.category
 	e.mu.Unlock()
 	if r.category != "" {
-		e.writeLog(slog.LevelDebug, "webhook attempt failed", h, slog.Int("attempt", number), slog.String("type", kind), slog.String("category", string(r.category)))
+		attrs := []slog.Attr{slog.Int("attempt", number), slog.String("type", kind), slog.String("category", string(r.category))}
+		if r.category == wire.Proxy {
+			attrs = append(attrs, slog.Any("error", sendErr))
+		}
+		e.writeLog(slog.LevelDebug, "webhook attempt failed", h, attrs...)
 	}
 	return r, nil
 }

@@ -209,12 +209,14 @@ func TestHOOK3Categories(t *testing.T) {
 func TestRetryHeaders(t *testing.T) {
 	for _, wanted := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
-			statuses := []int{500, 404, 200, 200}
+			statuses := []int{500, 404, 0, 200, 200}
 			s := &script{answer: func(context.Context, got) (status int, h http.Header, err error) {
-				status, statuses = statuses[0], statuses[1:]
-				return status, nil, nil
+				if status, statuses = statuses[0], statuses[1:]; status == 0 {
+					err = &netguard.Error{Category: wire.Proxy}
+				}
+				return status, nil, err
 			}}
-			e := newEngine(t, Options{Sender: s, Schedule: []time.Duration{0, time.Second, time.Second}, RetryHeaders: wanted})
+			e := newEngine(t, Options{Sender: s, Schedule: []time.Duration{0, time.Second, time.Second, time.Second}, RetryHeaders: wanted})
 			defer shutdown(t, e)
 			top := newTopic(store.LogOptions{})
 			top.join(t, e, record("sub_1"), false)
@@ -226,9 +228,9 @@ func TestRetryHeaders(t *testing.T) {
 			for _, g := range s.all() {
 				said = append(said, g.header.Get(wire.HeaderRetryNumber)+g.header.Get(wire.HeaderRetryReason))
 			}
-			want := []string{"", "1http_5xx", "2http_4xx", ""}
+			want := []string{"", "1http_5xx", "2http_4xx", "3connection_refused", ""}
 			if !wanted {
-				want = make([]string, 4)
+				want = make([]string, 5)
 			}
 			if !slices.Equal(said, want) {
 				t.Errorf("wanted %v: %q, want %q", wanted, said, want)

@@ -162,7 +162,8 @@ func (h *Handle) hasFailedTooLong(now time.Time) bool {
 
 // terminateFailing terminates a subscription that has failed for too long.
 func (h *Handle) terminateFailing() {
-	data, _ := json.Marshal(map[string]string{"reason": h.health.lastError}) // a map of strings: cannot fail
+	reason := wire.Category(h.health.lastError).ForSubscriber()
+	data, _ := json.Marshal(map[string]wire.Category{"reason": reason}) // a map of strings: cannot fail
 	h.e.queueLog(slog.LevelWarn, "webhook subscription without expiry removed", h, slog.String("category", h.health.lastError))
 	h.terminate(wire.ErrorObject{Code: h.dialect.Code(wire.CallbackEndpointError), Message: wire.CallbackEndpointError.String(), Data: data})
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/webhooks/netguard"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/memory"
 )
@@ -202,7 +203,7 @@ func TestHOOK5Thresholds(t *testing.T) {
 }
 
 // TestHOOK5NoExpiryRemoval ends a subscription without expiry that fails for too long, counted from
-// the first failure after the start, with a terminated envelope that names the last category.
+// the first failure after the start, with a terminated envelope that names the last category as subscribers see it.
 func TestHOOK5NoExpiryRemoval(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var ended []End
@@ -213,6 +214,9 @@ func TestHOOK5NoExpiryRemoval(t *testing.T) {
 			defer mu.Unlock()
 			if g.kind != "" {
 				return 204, nil, nil
+			}
+			if status == 0 {
+				return 0, nil, &netguard.Error{Category: wire.Proxy}
 			}
 			return status, nil, nil
 		}}
@@ -236,7 +240,7 @@ func TestHOOK5NoExpiryRemoval(t *testing.T) {
 		top.emit(t, "evt_2") // ends the run of failures
 		time.Sleep(10 * time.Minute)
 		mu.Lock()
-		status = 404
+		status = 0
 		mu.Unlock()
 		top.emit(t, "evt_3")
 		time.Sleep(59 * time.Minute)
@@ -248,7 +252,7 @@ func TestHOOK5NoExpiryRemoval(t *testing.T) {
 		time.Sleep(time.Minute)
 		gots := s.all()
 		last := gots[len(gots)-1]
-		if want := `{"type":"terminated","error":{"code":-32027,"message":"CallbackEndpointError","data":{"reason":"http_4xx"}}}`; string(last.body) != want {
+		if want := `{"type":"terminated","error":{"code":-32027,"message":"CallbackEndpointError","data":{"reason":"connection_refused"}}}`; string(last.body) != want {
 			t.Errorf("last request %s, want %s", last.body, want)
 		}
 		mu.Lock()

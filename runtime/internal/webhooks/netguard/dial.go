@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/tls"
 	"encoding/base64"
+	"errors"
 	"net"
 	"net/http"
 	"net/netip"
@@ -186,28 +187,43 @@ func (g *Guard) dialShare(ctx context.Context, address string, left int) (net.Co
 
 // dialTunnel connects to the proxy and requests a tunnel to address (RFC 9110, section 9.3.6).
 func (g *Guard) dialTunnel(ctx context.Context, address string) (net.Conn, error) {
-	p := g.o.Proxy
-	conn, err := g.o.DialContext(ctx, "tcp", proxyAddress(p))
+	conn, err := g.dialProxy(ctx)
 	if err != nil {
-		return nil, classify(ctx, StageConnect, err)
+		return nil, err
 	}
 	stop := context.AfterFunc(ctx, func() { conn.Close() })
 	defer stop()
-	if p.Scheme == "https" {
+	err = requestTunnel(conn, g.o.Proxy, address)
+	if err == nil {
+		return conn, nil
+	}
+	conn.Close()
+	if refused, ok := errors.AsType[*tunnelError](err); ok && refused.status >= 500 || ctx.Err() != nil {
+		// The proxy was reached, and the endpoint was not.
+		return nil, classify(ctx, StageConnect, err)
+	}
+	return nil, classifyProxy(ctx, err)
+}
+
+// dialProxy connects to the proxy. It may take half of the time that is left, so that a proxy that does not respond is
+// told apart from an endpoint.
+func (g *Guard) dialProxy(ctx context.Context) (net.Conn, error) {
+	if deadline, ok := ctx.Deadline(); ok {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, time.Until(deadline)/2)
+		defer cancel()
+	}
+	p := g.o.Proxy
+	conn, err := g.o.DialContext(ctx, "tcp", proxyAddress(p))
+	if err == nil && p.Scheme == "https" {
 		c := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: p.Hostname()}
 		if g.o.TLS != nil {
 			c.RootCAs = g.o.TLS.RootCAs
 		}
-		secure, err := handshake(ctx, conn, c)
-		if err != nil {
-			// The subscriber sees a failing proxy as a failed connection.
-			return nil, classify(ctx, StageConnect, errProxy)
-		}
-		conn = secure
+		conn, err = handshake(ctx, conn, c)
 	}
-	if err := requestTunnel(conn, p, address); err != nil {
-		conn.Close()
-		return nil, classify(ctx, StageConnect, err)
+	if err != nil {
+		return nil, classifyProxy(ctx, err)
 	}
 	return conn, nil
 }
@@ -228,7 +244,7 @@ func requestTunnel(conn net.Conn, p *url.URL, address string) error {
 		return err
 	}
 	if resp.StatusCode != http.StatusOK {
-		return errProxy
+		return &tunnelError{resp.StatusCode}
 	}
 	return nil
 }
@@ -241,7 +257,7 @@ type headReader struct {
 
 func (r *headReader) Read(p []byte) (int, error) {
 	if r.left <= 0 {
-		return 0, errProxy
+		return 0, errAnswer
 	}
 	n, err := r.conn.Read(p[:min(len(p), r.left)])
 	r.left -= n

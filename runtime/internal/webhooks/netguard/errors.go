@@ -5,8 +5,10 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
+	"fmt"
 	"io"
 	"net"
+	"net/http"
 	"net/netip"
 	"os"
 	"syscall"
@@ -51,7 +53,7 @@ const (
 // operating system messages. It never contains data from the endpoint, such as a header, a body or the names in a
 // certificate (ERR-1).
 type Error struct {
-	// Category is the category of the failure, which can be shown to subscribers.
+	// Category is the category of the failure. Subscribers may see its [wire.Category.ForSubscriber].
 	Category wire.Category
 	// Stage is the stage at which the request failed.
 	Stage Stage
@@ -95,8 +97,41 @@ var (
 	errHandshake   = errors.New("the TLS handshake failed")
 	errAnswer      = errors.New("the response is invalid")
 	errClosed      = errors.New("the connection was closed early")
-	errProxy       = errors.New("the proxy did not open a tunnel")
 )
+
+// A tunnelError is the error for a proxy that did not open a tunnel.
+type tunnelError struct{ status int }
+
+// Error returns the status and what to check.
+func (e *tunnelError) Error() string {
+	what := "look for the reason in its log"
+	switch {
+	case e.status == http.StatusProxyAuthRequired:
+		what = "check the user and the password in Callbacks.Proxy"
+	case e.status == http.StatusForbidden:
+		what = "allow the endpoint's address and port there"
+	case e.status >= 500:
+		what = "it did not reach the endpoint"
+	}
+	return fmt.Sprintf("the proxy answered %d to CONNECT: %s", e.status, what)
+}
+
+// ProxyStatus returns the status with which the proxy refused the tunnel of a request, or 0 if it did not.
+func ProxyStatus(err error) int {
+	if refused, ok := errors.AsType[*tunnelError](err); ok {
+		return refused.status
+	}
+	return 0
+}
+
+// classifyProxy is like [classify] for an error of the proxy: the category of the result is [wire.Proxy].
+func classifyProxy(ctx context.Context, err error) error {
+	err = classify(ctx, StageConnect, err)
+	if e, ok := errors.AsType[*Error](err); ok {
+		return &Error{wire.Proxy, e.Stage, e.cause}
+	}
+	return err
+}
 
 // classify converts an error that occurred at the given stage to an Error that does not contain the error's text. It
 // returns an Error unchanged. If the caller canceled the request, it returns context.Canceled.
@@ -131,15 +166,18 @@ func lookupCause(err error) error {
 }
 
 func connectionCause(err error) error {
-	var errno syscall.Errno
+	var (
+		errno   syscall.Errno
+		refused *tunnelError
+	)
 	switch {
 	case errors.As(err, &errno):
 		return errno
+	case errors.As(err, &refused):
+		return refused
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.ErrClosedPipe), errors.Is(err, net.ErrClosed),
 		errors.Is(err, context.Canceled): // cancelled by another request
 		return errClosed
-	case errors.Is(err, errProxy):
-		return errProxy
 	default:
 		return errAnswer
 	}

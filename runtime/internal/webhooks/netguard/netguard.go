@@ -98,7 +98,7 @@ func New(o Options) (*Guard, error) {
 		return nil, fmt.Errorf("netguard: user agent %q must be printable ASCII", o.UserAgent)
 	}
 	if p := o.Proxy; p != nil && (p.Scheme != "http" && p.Scheme != "https" || p.Hostname() == "") {
-		return nil, errors.New("netguard: proxy must be an http or https URL with a host")
+		return nil, fmt.Errorf("netguard: proxy %q must be an http or https URL with a host", p.Scheme+"://"+p.Host) // without credentials
 	}
 	if o.ProxyResolves && o.Proxy == nil {
 		return nil, errors.New("netguard: ProxyResolves is set without Proxy")

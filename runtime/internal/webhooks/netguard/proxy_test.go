@@ -12,8 +12,10 @@ import (
 	"slices"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
@@ -43,7 +45,11 @@ func (p *proxy) tunnel(c net.Conn, to *network) {
 	}
 	p.asked = append(p.asked, req.Host)
 	p.credentials = append(p.credentials, req.Header.Get("Proxy-Authorization"))
-	if p.refuse != "" {
+	switch {
+	case p.refuse == "hang":
+		_, _ = io.Copy(io.Discard, r)
+		return
+	case to == nil:
 		_, _ = io.WriteString(c, p.refuse)
 		return
 	}
@@ -113,23 +119,69 @@ func TestSSRF2ForwardProxy(t *testing.T) {
 	})
 }
 
-// TestERR1ProxyFails is a refused connection, in our own words.
+// ERR-1: a proxy that fails is told apart for operators, in our own words; subscribers see a refused connection. A proxy
+// that answers 5xx or nothing was asked for an endpoint that it did not reach.
 func TestERR1ProxyFails(t *testing.T) {
-	for _, answer := range []string{"HTTP/1.1 403 " + secret + "\r\n\r\n", "HTTP/1.1 407 " + secret + "\r\n\r\n", secret + "\r\n\r\n", strings.Repeat(secret, 1<<12)} {
+	for _, c := range []struct {
+		answer   string
+		category wire.Category
+		status   int
+		says     string
+	}{
+		{"HTTP/1.1 403 " + secret + "\r\n\r\n", wire.Proxy, 403, "allow the endpoint"},
+		{"HTTP/1.1 407 " + secret + "\r\n\r\n", wire.Proxy, 407, "user and the password in Callbacks.Proxy"},
+		{"HTTP/1.1 302 " + secret + "\r\n\r\n", wire.Proxy, 302, "in its log"},
+		{"HTTP/1.1 502 " + secret + "\r\n\r\n", wire.ConnectionRefused, 502, "did not reach the endpoint"},
+		{secret + "\r\n\r\n", wire.Proxy, 0, "invalid"},
+		{strings.Repeat(secret, 1<<12), wire.Proxy, 0, "invalid"},
+		{"", wire.Proxy, 0, "closed early"},
+		{"hang", wire.Timeout, 0, "deadline"},
+	} {
 		synctest.Test(t, func(t *testing.T) {
 			n := &network{}
 			l := n.listen("")
 			defer l.Close()
-			go (&proxy{refuse: answer}).serve(l, nil)
+			go (&proxy{refuse: c.answer}).serve(l, nil)
 			for _, scheme := range []string{"http", "https"} {
-				g := newGuard(t, Options{DialContext: n.dial, Resolver: names{"example.com": {public}}, Proxy: &url.URL{Scheme: scheme, Host: "proxy.test"}})
-				_, err := g.Send(get(t, "https://example.com/"))
-				if CategoryOf(err) != wire.ConnectionRefused || strings.Contains(err.Error(), secret) {
-					t.Errorf("%s proxy: %v", scheme, err)
+				g := newGuard(t, Options{DialContext: n.dial, Resolver: names{"example.com": {public}},
+					Proxy: &url.URL{Scheme: scheme, Host: "proxy.test", User: url.UserPassword("u", secret)}})
+				// Not by Send, whose own deadline passes at the same time as that of a tunnel.
+				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+				_, err := g.dialTunnel(ctx, public+":443")
+				cancel()
+				category, status, says := c.category, c.status, c.says
+				if scheme == "https" { // it speaks no TLS
+					category, status, says = wire.Proxy, 0, "tls handshake"
+				}
+				if CategoryOf(err) != category || ProxyStatus(err) != status || !strings.Contains(err.Error(), says) || strings.Contains(err.Error(), secret) {
+					t.Errorf("%q of an %s proxy: %v, status %d", c.answer, scheme, err, ProxyStatus(err))
 				}
 			}
 			if got := n.all(); !slices.Equal(got, []string{"proxy.test:80", "proxy.test:443"}) {
 				t.Errorf("dialed %v", got)
+			}
+		})
+	}
+}
+
+// ERR-1: a proxy that is down, that cannot be reached or that does not shake hands is told from an endpoint.
+func TestERR1ProxyIsDown(t *testing.T) {
+	for what, dial := range map[string]func(context.Context) (net.Conn, error){
+		"down":        func(context.Context) (net.Conn, error) { return nil, syscall.ECONNREFUSED },
+		"unreachable": func(ctx context.Context) (net.Conn, error) { <-ctx.Done(); return nil, ctx.Err() },
+		"silent":      func(context.Context) (net.Conn, error) { c, _ := net.Pipe(); return c, nil },
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			g := newGuard(t, Options{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return dial(ctx) },
+				Resolver: names{"example.com": {public}}, Proxy: &url.URL{Scheme: "https", Host: "proxy.test"}})
+			_, err := g.Send(get(t, "https://example.com/"))
+			if CategoryOf(err) != wire.Proxy || CategoryOf(err).ForSubscriber() != wire.ConnectionRefused {
+				t.Errorf("%s: %v", what, err)
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			cancel()
+			if _, err := g.dialTunnel(ctx, "192.0.2.1:443"); !errors.Is(err, context.Canceled) {
+				t.Errorf("%s, canceled: %v", what, err)
 			}
 		})
 	}
@@ -215,7 +267,7 @@ func TestSSRF2EndlessProxy(t *testing.T) {
 		}
 		g := newGuard(t, Options{DialContext: dial, Resolver: names{"example.com": {public}}, Proxy: &url.URL{Scheme: "http", Host: "proxy.test"}})
 		_, err := g.Send(get(t, "https://example.com/"))
-		if CategoryOf(err) != wire.ConnectionRefused {
+		if CategoryOf(err) != wire.Proxy {
 			t.Error(err)
 		}
 		synctest.Wait()

@@ -377,21 +377,22 @@ func TestSUB5FoundLapsed(t *testing.T) {
 	})
 }
 
-// HOOK-5, SUB-11: a refresh of a suspended subscription that has no owner at the time revives it at the next one.
+// HOOK-5, SUB-11: a refresh of a suspended subscription that has no owner at the time revives it at the next one. ERR-1:
+// it is told of the server's own proxy as of a refused connection.
 func TestHOOK5RefreshedWithoutAnOwner(t *testing.T) {
 	bubble(t, func(t *testing.T, f *deployment) {
 		owner := f.process().own()
 		id := owner.subscribe("ann", origin+"a").ID
 		owner.crash()
 		r, _ := f.stored(id)
-		r.Health.Suspended, r.Health.SuspendedAfter, r.Health.LastError, r.Health.FailedSince = true, r.RefreshedAt, string(wire.HTTP5xx), time.Now()
+		r.Health.Suspended, r.Health.SuspendedAfter, r.Health.LastError, r.Health.FailedSince = true, r.RefreshedAt, string(wire.Proxy), time.Now()
 		if err := f.db.SaveProgress(t.Context(), []store.Update{{ID: id, Generation: r.Generation, Progress: r.Progress, Health: r.Health}}); err != nil {
 			t.Fatal(err)
 		}
 		other := f.process()
 		other.emit("1")
 		time.Sleep(while)
-		if res := other.subscribe("ann", origin+"a"); res.DeliveryStatus == nil || res.DeliveryStatus.Active {
+		if res := other.subscribe("ann", origin+"a"); res.DeliveryStatus == nil || res.DeliveryStatus.Active || *res.DeliveryStatus.LastError != wire.ConnectionRefused {
 			t.Errorf("deliveryStatus %+v", res.DeliveryStatus)
 		}
 		other.own()

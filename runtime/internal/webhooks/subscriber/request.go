@@ -150,8 +150,8 @@ type DeliveryStatus struct {
 func statusOf(s delivery.Status) *DeliveryStatus {
 	d := &DeliveryStatus{Active: s.Active, LastDeliveryAt: formatTime(s.LastDeliveryAt), FailedSince: formatTime(s.FailedSince),
 		Throttled: s.Throttled, RetryAfterMs: s.RetryAfter.Milliseconds()}
-	if s.LastError != "" {
-		d.LastError = &s.LastError
+	if e := s.LastError.ForSubscriber(); e != "" {
+		d.LastError = &e
 	}
 	return d
 }

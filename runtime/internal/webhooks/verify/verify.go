@@ -168,10 +168,14 @@ func (v *Verifier) verify(ctx context.Context, c *Candidate) (answered time.Dura
 		return 0, v.storeVerified(ctx, c, byWellKnown)
 	}
 	began := time.Now()
-	err = v.sendChallenge(ctx, c)
-	finish(err == nil)
-	if err != nil {
-		v.countOutcome(ctx, byChallenge, outcomeOf(err))
+	failure, err := v.sendChallenge(ctx, c)
+	finish(failure == "" && err == nil)
+	switch {
+	case failure != "":
+		v.countOutcome(ctx, byChallenge, string(failure))
+		return 0, callbackError(failure.ForSubscriber())
+	case err != nil:
+		v.countOutcome(ctx, byChallenge, "cancelled")
 		return 0, err
 	}
 	return max(time.Since(began), 1), v.storeVerified(ctx, c, byChallenge)
@@ -187,20 +191,6 @@ func timeoutError(ctx context.Context, err error) error {
 
 func callbackError(c wire.Category) *events.Error {
 	return events.NewError(wire.CallbackEndpointError, map[string]wire.Category{"reason": c})
-}
-
-// outcomeOf returns the category of a failure, which is used as a metric attribute.
-func outcomeOf(err error) string {
-	var e *events.Error
-	if errors.As(err, &e) {
-		var data struct {
-			Reason string `json:"reason"`
-		}
-		if jsonv2.Unmarshal(e.Data, &data) == nil && data.Reason != "" {
-			return data.Reason
-		}
-	}
-	return "cancelled"
 }
 
 // outcomeVerified is the outcome of a successful verification. All other outcomes are reasons for a failure.
@@ -281,31 +271,29 @@ func (v *Verifier) storeVerified(ctx context.Context, c *Candidate, way string) 
 	return err
 }
 
-// sendChallenge sends a nonce to the callback and verifies that the callback echoes it (VER-2).
-func (v *Verifier) sendChallenge(ctx context.Context, c *Candidate) error {
+// sendChallenge sends a nonce to the callback and verifies that the callback echoes it (VER-2). It returns the category
+// of a failure. Without a category, an error means that the challenge was canceled or not sent.
+func (v *Verifier) sendChallenge(ctx context.Context, c *Candidate) (failure wire.Category, err error) {
 	nonce := rand.Text()
 	body, err := webhook.Verification(nonce)
 	if err != nil {
-		return err
+		return "", err
 	}
 	ctx, cancel := context.WithTimeout(ctx, v.o.Timeout)
 	defer cancel()
 	signer := webhook.Signer{Ring: c.Ring, Identity: v.o.Identity}
 	req, err := signer.NewRequestAt(ctx, c.Pair.URL, webhook.Message{ID: webhook.NewMessageID(wire.EnvelopeVerification), Subscription: c.ID, Body: body}, v.o.Now())
 	if err != nil {
-		return err
+		return "", err
 	}
 	answer, err := v.guard.Fetch(req)
 	if err != nil {
-		if category := netguard.CategoryOf(err); category != "" {
-			return callbackError(category)
-		}
-		return err
+		return netguard.CategoryOf(err), err
 	}
 	var got wire.ChallengeAnswer
 	if answer.Status < http.StatusOK || answer.Status >= http.StatusMultipleChoices || answer.Truncated ||
 		jsonv2.Unmarshal(answer.Body, &got) != nil || subtle.ConstantTimeCompare([]byte(got.Challenge), []byte(nonce)) != 1 {
-		return callbackError(wire.ChallengeFailed)
+		return wire.ChallengeFailed, nil
 	}
-	return nil
+	return "", nil
 }

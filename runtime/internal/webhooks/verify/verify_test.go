@@ -11,6 +11,7 @@ import (
 	"io"
 	"log"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
@@ -19,6 +20,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -494,4 +496,34 @@ func TestVER1AllowList(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
+}
+
+// failures records the failures of verifications.
+type failures struct {
+	telemetry.Recorder
+	got []string
+}
+
+func (f *failures) Record(_ context.Context, s telemetry.Series, _ float64) {
+	f.got = append(f.got, s.Failure)
+}
+
+// ERR-1: a challenge that failed at the server's own proxy is a refused connection for the subscriber, and counted as
+// what it is.
+func TestERR1ProxyOfTheServer(t *testing.T) {
+	verifying(t, "down", func(t *testing.T, g *rig) {
+		guard, err := netguard.New(netguard.Options{Resolver: names{}, Proxy: &url.URL{Scheme: "http", Host: "proxy.test"},
+			DialContext: func(context.Context, string, string) (net.Conn, error) { return nil, syscall.ECONNREFUSED }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer guard.Close()
+		counted := &failures{Recorder: telemetry.Discard}
+		g.guard, g.o.Telemetry = guard, counted
+		g.start()
+		g.expect("through the proxy", "ann", hook, false, "CallbackEndpointError: connection_refused")
+		if !slices.Equal(counted.got, []string{"proxy"}) {
+			t.Errorf("counted %q", counted.got)
+		}
+	})
 }
