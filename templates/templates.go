@@ -80,6 +80,17 @@ type Scaffold struct {
 	Adopted      bool
 	RootPackage  string
 	OwnEventFile bool
+	// Existing are the event files that the module already has, or nil. Without Example, the scaffold adds none to
+	// them.
+	Existing *Existing
+	Example  bool
+}
+
+// Existing are event files that a module already has.
+type Existing struct {
+	// Files are their paths, relative to the module. Package is the name of their package.
+	Files   []string
+	Package string
 }
 
 // SetupPackage is the name of the package below internal/ for an existing server. The package configures the store, the
@@ -180,8 +191,11 @@ func (f From) Env() string {
 
 // Package returns the name of the package with the generated types, which is below internal/.
 func (s Scaffold) Package() string {
-	if s.From != nil {
+	switch {
+	case s.From != nil:
 		return s.From.Package
+	case s.Existing != nil && !s.Example:
+		return s.Existing.Package
 	}
 	return "notes"
 }
@@ -308,7 +322,10 @@ func RenderInto(s Scaffold) ([]File, error) {
 		return nil, err
 	}
 	setup := []string{"doc.go", "store.go", "auth.go", "auth_test.go", "console.go", "telemetry.go"}
-	wanted := []string{"events/" + s.Package() + ".yaml", "mcpe.yaml", "generate.go"}
+	wanted := []string{"mcpe.yaml", "generate.go"}
+	if s.Existing == nil || s.Example {
+		wanted = append(wanted, "events/"+s.Package()+".yaml")
+	}
 	var files []File
 	for _, f := range all {
 		switch {

@@ -57,7 +57,8 @@ where the server is created and served, and prints the lines to paste there. Wit
 --format json it prints the same lines as a list of edits that a coding agent applies:
 each has a file, the line before which "insert" goes, the lines that it replaces, and the
 imports that it needs. The code for --store, --auth, --console and --metrics goes
-into internal/eventsetup. Without --auth your program's own authentication identifies
+into internal/eventsetup. If events/ has event files, they are generated, and no example
+is added to them without --source. Without --auth your program's own authentication identifies
 callers.
 
 No network is used. The last lines of the output are the commands to run next;
@@ -83,8 +84,10 @@ type initOptions struct {
 	webhooks, console    bool
 	// typescript adds TypeScript code. It also works in an existing module.
 	typescript bool
-	// isExistingModule reports whether the module already exists.
-	isExistingModule bool
+	// isExistingModule reports whether the module already exists, and existing are its event files, or nil. example
+	// reports whether an option asks for the event file of the scaffold nevertheless.
+	isExistingModule, example bool
+	existing                  *templates.Existing
 	// chosenEvents is the comma-separated answer to the question about event types, or "" if the question was not
 	// asked.
 	chosenEvents string
@@ -148,6 +151,7 @@ func newInit(c *command) *cobra.Command {
 			if err := s.fromService(given); err != nil {
 				return cli.Refuse(err)
 			}
+			s.example = s.service != "" || given("source")
 			module, err := moduleIn(s.dir)
 			if err != nil {
 				return err
@@ -272,7 +276,7 @@ func refuseExisting(err error) error {
 func (s initOptions) scaffold(v cli.Version) (templates.Scaffold, error) {
 	t := templates.Scaffold{Module: s.module, Transport: s.transport, Source: s.source, GoVersion: goVersion,
 		Store: s.store, Auth: s.auth, Webhooks: s.webhooks, Console: s.console, Metrics: s.metrics, TypeScript: s.typescript,
-		Adopted: s.isExistingModule, Tools: toolsDir(s.dir)}
+		Adopted: s.isExistingModule, Existing: s.existing, Example: s.example, Tools: toolsDir(s.dir)}
 	if err := t.Settle(); err != nil {
 		return t, err
 	}

@@ -12,6 +12,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -22,6 +23,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/gen"
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/config"
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/schema"
+	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
 	"github.com/mcpe-gen/mcpe-gen/templates"
 )
 
@@ -77,6 +79,13 @@ func (c *command) adopt(ctx context.Context, s initOptions, m *adopt.Module, ask
 		return err
 	}
 	s.isExistingModule = true
+	existing, events, err := c.existingEvents(ctx, s.dir)
+	if err != nil {
+		return err
+	}
+	if s.existing = existing; existing != nil && s.service == "" {
+		ask = slices.DeleteFunc(ask, func(q question) bool { return q.flag == "source" })
+	}
 	if err := s.useServer(found); err != nil {
 		return cli.Refuse(err)
 	}
@@ -138,7 +147,11 @@ func (c *command) adopt(ctx context.Context, s initOptions, m *adopt.Module, ask
 	for _, f := range files {
 		written = append(written, f.Path)
 	}
-	result := adoptResult{scaffold: scaffold, hasTool: m.HasTool, files: written, changes: []change{}, edits: wiringOf(scaffold).Edits(s.dir, found)}
+	wiring := wiringOf(scaffold)
+	if existing != nil && !scaffold.Example {
+		wiring.Events = events
+	}
+	result := adoptResult{scaffold: scaffold, hasTool: m.HasTool, files: written, changes: []change{}, edits: wiring.Edits(s.dir, found)}
 	for _, u := range updates {
 		if !bytes.Equal(u.Old, u.Content) {
 			result.changes = append(result.changes, change{Path: u.Path, Action: "update", Diff: unifiedDiff("update", u)})
@@ -146,6 +159,53 @@ func (c *command) adopt(ctx context.Context, s initOptions, m *adopt.Module, ask
 	}
 	return c.showAdopted(ctx, s, result)
 }
+
+// existingEvents returns the event files in events/ of the module in dir, and their event types. Other YAML files there
+// are not event files. It returns nil if there are none, or if dir has an mcpe.yaml.
+func (c *command) existingEvents(ctx context.Context, dir string) (*templates.Existing, []adopt.Event, error) {
+	if _, err := os.Lstat(filepath.Join(dir, "mcpe.yaml")); err == nil {
+		return nil, nil, nil
+	}
+	all, err := filepath.Glob(filepath.Join(dir, "events", "*.yaml"))
+	if err != nil {
+		return nil, nil, err
+	}
+	var files []string
+	e := &templates.Existing{}
+	for _, name := range all {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			return nil, nil, err
+		}
+		if eventsKey.Match(text) {
+			files = append(files, name)
+			e.Files = append(e.Files, "events/"+filepath.Base(name))
+		}
+	}
+	if len(files) == 0 {
+		return nil, nil, nil
+	}
+	name := "events"
+	if len(files) == 1 {
+		name = strings.TrimSuffix(filepath.Base(files[0]), ".yaml")
+	}
+	var events []adopt.Event
+	requests := []gen.Request{{Files: files, Out: filepath.Join(dir, "internal", name)}}
+	err = c.runRequests(requests, func(r gen.Request) ([]source.Diagnostic, error) {
+		p, ds, err := gen.Inspect(ctx, r)
+		if p != nil {
+			e.Package = p.Name
+			for _, ev := range p.Events {
+				events = append(events, adopt.Event{GoName: ev.Go.Prefix, Source: ev.Source})
+			}
+		}
+		return ds, err
+	})
+	return e, events, err
+}
+
+// eventsKey matches the member of an event file that lists event types.
+var eventsKey = regexp.MustCompile(`(?m)^events:`)
 
 // useServer sets the transport to that of the existing server. It rejects options that the server does not support.
 func (s *initOptions) useServer(found *adopt.Found) error {
@@ -252,8 +312,8 @@ func packageLines(t templates.Scaffold) []string {
 
 // wiringOf returns the wiring that connects a server to the scaffold's events.
 func wiringOf(t templates.Scaffold) adopt.Wiring {
-	w := adopt.Wiring{Import: t.Module + "/" + generatedDir(t) + "/" + t.Package() + config.ServerSuffix, Name: t.Package(), Events: []string{"NoteAdded"},
-		Check: t.Source == "check", Webhooks: t.Webhooks, Console: t.Console}
+	w := adopt.Wiring{Import: t.Module + "/" + generatedDir(t) + "/" + t.Package() + config.ServerSuffix, Name: t.Name, Events: []adopt.Event{{GoName: "NoteAdded", Source: t.Source}},
+		Webhooks: t.Webhooks, Console: t.Console}
 	if t.HasSetup() {
 		w.Setup = t.Module + "/internal/" + templates.SetupPackage
 	}
@@ -277,7 +337,7 @@ func wiringOf(t templates.Scaffold) adopt.Wiring {
 		w.Ingress.Secrets = "Tokens"
 	}
 	for _, e := range t.From.Events {
-		w.Events = append(w.Events, e.GoName)
+		w.Events = append(w.Events, adopt.Event{GoName: e.GoName, Source: "emit"})
 	}
 	return w
 }
@@ -336,11 +396,18 @@ func (c *command) showAdopted(ctx context.Context, s initOptions, a adoptResult)
 	slices.Sort(a.files)
 	next := append(firstCommands(ctx, s.dir, a.scaffold.Tools), "go build ./...")
 	next = append(next, webCommands(a.scaffold)...)
+	own := []string{}
+	if a.scaffold.Existing != nil {
+		own = a.scaffold.Existing.Files
+	}
 	if c.Format == "json" {
-		return c.PrintJSON(map[string]any{"adopted": true, "from": s.service, "module": a.scaffold.Module, "directory": s.dir,
+		return c.PrintJSON(map[string]any{"adopted": true, "found": map[string]any{"eventFiles": own}, "from": s.service, "module": a.scaffold.Module, "directory": s.dir,
 			"source": s.source, "files": a.files, "changes": a.changes, "edits": a.edits, "notes": a.notes(), "next": next})
 	}
 	var b strings.Builder
+	if len(own) > 0 {
+		fmt.Fprintf(&b, "Found event files, which mcpe.yaml names: %s.\n\n", strings.Join(own, ", "))
+	}
 	fmt.Fprintf(&b, "Events for module %s in %s:\n  %s\n", a.scaffold.Module, s.dir, strings.Join(a.files, "\n  "))
 	for _, ch := range a.changes {
 		b.WriteString("\n" + ch.Diff)

@@ -12,10 +12,8 @@ import (
 type Wiring struct {
 	// Import is the import path of the generated package for servers. Name is the name of a new server.
 	Import, Name string
-	// Events are the Go name prefixes of its event types, such as "NoteAdded".
-	Events []string
-	// Check reports whether the server polls an upstream for events. Registration then requires an upstream.
-	Check bool
+	// Events are its event types.
+	Events []Event
 	// Ingress is the service whose webhooks become events, or nil.
 	Ingress *Ingress
 	// Setup is the import path of the package that implements the features below, except Webhooks.
@@ -25,6 +23,14 @@ type Wiring struct {
 	Store, Auth, Metrics string
 	// Webhooks enables delivery by webhook. Console serves the operator console.
 	Webhooks, Console bool
+}
+
+// An Event is an event type.
+type Event struct {
+	// GoName is the prefix of its Go names, such as "NoteAdded".
+	GoName string
+	// Source is the source of its events: "emit", "check" or "both". Registration requires an upstream to check.
+	Source string
 }
 
 // An Ingress is a service whose webhooks become events.
@@ -73,17 +79,21 @@ func (w Wiring) linesAfter(sc *scope, n *nameSet, fail []string, served bool) []
 	options = append(options, w.telemetryLines(b, sc, n)...)
 	b.must("%s, %s := %s.New(%s, %s.Options{%s})", n.es, n.err, server, n.srv, server, strings.Join(options, ", "))
 	var fields []string
-	for _, e := range w.Events {
-		hooks := fmt.Sprintf("%s.%sHooks{}", generated, e)
-		if w.Check {
+	for _, event := range w.Events {
+		e, args := event.GoName, n.es
+		if event.Source != "emit" {
 			upstream := sc.free("upstream")
 			b.add("var %s %s.%sChecker // yours: its method Check%s is called for new events", upstream, generated, e, e)
-			b.must("%s = %s.Register%s(%s, %s, %s)", n.err, generated, e, n.es, upstream, hooks)
+			args += ", " + upstream
+		}
+		args += fmt.Sprintf(", %s.%sHooks{}", generated, e)
+		if event.Source == "check" {
+			b.must("%s = %s.Register%s(%s)", n.err, generated, e, args)
 			continue
 		}
 		variable := sc.free(lower(e), lower(e)+"Emitter")
 		fields = append(fields, e+": "+variable)
-		b.must("%s, %s := %s.Register%s(%s, %s)", variable, n.err, generated, e, n.es, hooks)
+		b.must("%s, %s := %s.Register%s(%s)", variable, n.err, generated, e, args)
 		if w.Ingress == nil {
 			b.add("_ = %s // %s.Emit tells every subscriber", variable, variable)
 		}

@@ -12,7 +12,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/cmd/mcpe-gen/internal/adopt/adopttest"
 )
 
-var added = Wiring{Import: "example.com/x/internal/notes/notesserver", Name: "notes", Events: []string{"NoteAdded"}}
+var added = Wiring{Import: "example.com/x/internal/notes/notesserver", Name: "notes", Events: []Event{{GoName: "NoteAdded", Source: "emit"}}}
 
 // writeModule writes Go files into a directory and finds the places in them.
 func writeModule(t *testing.T, files map[string]string) (string, *Found) {
