@@ -52,14 +52,19 @@ and cloudevents have an example each.
 
 In a directory with a go.mod, init adds events to that module: events/, mcpe.yaml, the
 generated packages, generate.go and tools/go.mod. The only existing files it changes are
-go.mod and tools/go.mod, and it shows the changes. It does not edit your server: it finds
-where the server is created and served, and prints the lines to paste there. With
---format json it prints the same lines as a list of edits that a coding agent applies:
-each has a file, the line before which "insert" goes, the lines that it replaces, and the
-imports that it needs. The code for --store, --auth, --console and --metrics goes
-into internal/eventsetup. If events/ has event files, they are generated, and no example
-is added to them without --source. Without --auth your program's own authentication identifies
-callers.
+go.mod and tools/go.mod, and it shows the changes. If events/ has event files, it generates
+their packages, and adds an example to them only with --source.
+
+It does not edit your server: it says which server it found, and prints the lines to paste
+where it is created and served. A server of the official SDK sends the events. A server for
+each request stays and gets them next to it, as does a server of mark3labs/mcp-go on
+Streamable HTTP. An HTTP server without MCP gets an MCP server. For another server, init
+writes nothing, and the exit code is 3; with --force, it prints a function that adds events
+to an http.Handler. With --format json it prints the lines as a list of edits that a coding
+agent applies: each has a file, the line before which "insert" goes, the lines that it
+replaces, and the imports that it needs. The code for --store, --auth, --console and
+--metrics goes into internal/eventsetup. Without --auth your program's own authentication
+identifies callers.
 
 No network is used. The last lines of the output are the commands to run next;
 the first of them, "go mod tidy" and "go mod tidy -C tools", fetch the modules.
@@ -88,6 +93,8 @@ type initOptions struct {
 	// reports whether an option asks for the event file of the scaffold nevertheless.
 	isExistingModule, example bool
 	existing                  *templates.Existing
+	// force adds events to a module with a server that init does not know.
+	force bool
 	// chosenEvents is the comma-separated answer to the question about event types, or "" if the question was not
 	// asked.
 	chosenEvents string
@@ -156,6 +163,9 @@ func newInit(c *command) *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if module == nil && s.force {
+				return cli.Refuse(fmt.Errorf("--force is for an existing module, and %s has no go.mod; leave the flag out", s.dir))
+			}
 			if module != nil && given("transport") {
 				return cli.Refuse(errors.New("--transport is for a new module, and the server of this one is there already; leave the flag out"))
 			}
@@ -187,6 +197,7 @@ func newInit(c *command) *cobra.Command {
 	flags.StringVar(&s.service, "from", "", "service whose webhooks become events: `"+strings.Join(starter.Services, "|")+"`")
 	flags.StringSliceVar(&s.events, "events", nil, "event types of the --from service to start with: `a,b`")
 	flags.StringVar(&s.replace, "replace", "", "`path` of a checkout of mcpe-gen to use instead of a released version")
+	flags.BoolVar(&s.force, "force", false, "add files to a module whose server init does not know")
 	flags.Bool("write", false, "")
 	_ = flags.MarkHidden("write") // it is refused
 	cli.CompleteWords(cmd, "transport", templates.Transports...)

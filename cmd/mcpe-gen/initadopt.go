@@ -78,6 +78,10 @@ func (c *command) adopt(ctx context.Context, s initOptions, m *adopt.Module, ask
 	if err != nil {
 		return err
 	}
+	found.OtherSDK = m.OtherSDK
+	if shape, says := found.Describe(); shape == adopt.Unknown && !s.force {
+		return &cli.Exit{Code: exitUnknown, Err: fmt.Errorf("init found %s; nothing was written; with --force, it prints a function that adds events to an http.Handler", says)}
+	}
 	s.isExistingModule = true
 	existing, events, err := c.existingEvents(ctx, s.dir)
 	if err != nil {
@@ -151,7 +155,7 @@ func (c *command) adopt(ctx context.Context, s initOptions, m *adopt.Module, ask
 	if existing != nil && !scaffold.Example {
 		wiring.Events = events
 	}
-	result := adoptResult{scaffold: scaffold, hasTool: m.HasTool, files: written, changes: []change{}, edits: wiring.Edits(s.dir, found)}
+	result := adoptResult{scaffold: scaffold, found: found, hasTool: m.HasTool, files: written, changes: []change{}, edits: wiring.Edits(s.dir, found)}
 	for _, u := range updates {
 		if !bytes.Equal(u.Old, u.Content) {
 			result.changes = append(result.changes, change{Path: u.Path, Action: "update", Diff: unifiedDiff("update", u)})
@@ -161,7 +165,7 @@ func (c *command) adopt(ctx context.Context, s initOptions, m *adopt.Module, ask
 }
 
 // existingEvents returns the event files in events/ of the module in dir, and their event types. Other YAML files there
-// are not event files. It returns nil if there are none, or if dir has an mcpe.yaml.
+// are not event files. Without event files, or with an mcpe.yaml, it returns nil.
 func (c *command) existingEvents(ctx context.Context, dir string) (*templates.Existing, []adopt.Event, error) {
 	if _, err := os.Lstat(filepath.Join(dir, "mcpe.yaml")); err == nil {
 		return nil, nil, nil
@@ -383,6 +387,7 @@ func rootPackage(dir, name string) (string, error) {
 // An adoptResult describes how init changes an existing module.
 type adoptResult struct {
 	scaffold templates.Scaffold
+	found    *adopt.Found
 	// hasTool reports whether go.mod has the tool line of the generator.
 	hasTool bool
 	files   []string
@@ -396,19 +401,21 @@ func (c *command) showAdopted(ctx context.Context, s initOptions, a adoptResult)
 	slices.Sort(a.files)
 	next := append(firstCommands(ctx, s.dir, a.scaffold.Tools), "go build ./...")
 	next = append(next, webCommands(a.scaffold)...)
+	shape, says := a.found.Describe()
 	own := []string{}
 	if a.scaffold.Existing != nil {
 		own = a.scaffold.Existing.Files
 	}
 	if c.Format == "json" {
-		return c.PrintJSON(map[string]any{"adopted": true, "found": map[string]any{"eventFiles": own}, "from": s.service, "module": a.scaffold.Module, "directory": s.dir,
+		return c.PrintJSON(map[string]any{"adopted": true, "found": map[string]any{"server": shape, "description": says, "eventFiles": own}, "from": s.service, "module": a.scaffold.Module, "directory": s.dir,
 			"source": s.source, "files": a.files, "changes": a.changes, "edits": a.edits, "notes": a.notes(), "next": next})
 	}
 	var b strings.Builder
+	fmt.Fprintf(&b, "Found %s.\n", says)
 	if len(own) > 0 {
-		fmt.Fprintf(&b, "Found event files, which mcpe.yaml names: %s.\n\n", strings.Join(own, ", "))
+		fmt.Fprintf(&b, "Found event files, which mcpe.yaml names: %s.\n", strings.Join(own, ", "))
 	}
-	fmt.Fprintf(&b, "Events for module %s in %s:\n  %s\n", a.scaffold.Module, s.dir, strings.Join(a.files, "\n  "))
+	fmt.Fprintf(&b, "\nEvents for module %s in %s:\n  %s\n", a.scaffold.Module, s.dir, strings.Join(a.files, "\n  "))
 	for _, ch := range a.changes {
 		b.WriteString("\n" + ch.Diff)
 	}

@@ -84,7 +84,8 @@ Exit codes:
   1  an internal failure, a file that could not be read or written, or a server
      that could not be reached
   2  a mistake in the command line or in mcpe.yaml
-  3  errors in event files, or warnings with --strict
+  3  errors in event files, or warnings with --strict; init found a server that
+     it does not know
   4  generate --check found files to create, update or delete
   5  breaking found breaking changes
 

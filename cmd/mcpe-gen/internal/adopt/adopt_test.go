@@ -2,7 +2,6 @@ package adopt
 
 import (
 	"encoding/json"
-	"go/ast"
 	"os"
 	"path/filepath"
 	"slices"
@@ -184,6 +183,18 @@ func TestEdits(t *testing.T) {
 			text: program("main", "func main() {\n\tswitch {\n\tcase true:\n\t\ts := mcp.NewServer(nil, nil)\n\t\ts.Run(nil, nil)\n\t}\n}\n"),
 			want: []string{"\t\tes, err := server.New(s, server.Options{})\n\t\tif err != nil {\n\t\t\tlog.Fatal(err)\n", "\t\ttransport.Run(nil, es, nil)\n"},
 		},
+		"a parameter": {
+			text: program("main", "func main() { run(nil) }\n\nfunc run(s *mcp.Server) error {\n\t// On stdio.\n\treturn s.Run(nil, &mcp.StdioTransport{})\n}\n"),
+			want: []string{"error {\n\tes, err := server.New(s, server.Options{})\n\tif err != nil {\n\t\treturn err\n", "\t// On stdio.\n\treturn transport.Run(nil, es, "},
+		},
+		"a call": {
+			text: program("main", "func main() {\n\tnewServer().Run(nil, &mcp.StdioTransport{})\n}\n"),
+			want: []string{"\tes, err := server.New(newServer(), server.Options{})\n", "\ttransport.Run(nil, es, "},
+		},
+		"a field of the receiver, served twice": {
+			text: program("main", "func (a *app) routes() error {\n\tuse(mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return a.mcp }, nil))\n\treturn a.mcp.Run(nil, &mcp.StdioTransport{})\n}\n"),
+			want: []string{"error {\n\tes, err := server.New(a.mcp, server.Options{})\n", "\tuse(transport.NewHandler(es, transport.HandlerOptions{}))\n\treturn transport.Run(nil, es, "},
+		},
 		"a field": {
 			text: program("main", "func main() {\n\ta := new(app)\n\ta.srv = mcp.NewServer(nil, nil)\n\ta.srv.Run(nil, &mcp.StdioTransport{})\n}\n"),
 			want: []string{"es, err := server.New(a.srv, server.Options{})", "\ttransport.Run(nil, es, &mcp.StdioTransport{})\n"},
@@ -255,22 +266,17 @@ func TestEdits(t *testing.T) {
 func TestNotes(t *testing.T) {
 	const made, handler = "\ts := mcp.NewServer(nil, nil)\n", "mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return s }, nil)"
 	for want, text := range map[string]string{
-		"Line 10 creates the server, s, outside of functions":                    program("main", "var s = mcp.NewServer(nil, nil)\n"),
-		"Line 10: set s to the server on a separate line.":                       program("main", "func main() { s := mcp.NewServer(nil, nil); s.Run(nil, nil) }\n"),
-		"set srv to the server on a separate line":                               program("main", "func main() {\n\trun(mcp.NewServer(nil, nil))\n}\n"),
-		"change func f() to func f() error, and its callers":                     program("app", "func f() {\n"+made+"\ts.Run(nil, nil)\n}\n"),
-		"change func f(n int) *app to func f(n int) (*app, error)":               program("app", "func f(n int) *app {\n"+made+"\treturn &app{s}\n}\n"),
-		"change func f() (a *app) to func f() (a *app, err error)":               program("app", "func f() (a *app) {\n"+made+"\treturn &app{s}\n}\n"),
-		"No call of mcp.NewStreamableHTTPHandler or Run was found":               program("main", "func main() {\n"+made+"\t_ = s\n}\n"),
-		"Here es is the *server.Server (runtime/server) that server.New returns": program("main", "func main() {\n"+made+"\t_ = s\n}\n\nfunc g() { use("+handler+") }\n"),
-		"could choose a server for each request": program("main", "func main() {\n"+made+
-			"\tuse(mcp.NewStreamableHTTPHandler(choose, nil))\n}\n"),
-		"use this type instead of *mcp.StreamableHTTPHandler": program("main", "func main() {\n"+made+"\tvar h *mcp.StreamableHTTPHandler = "+handler+"\n\tuse(h)\n}\n"),
-		"Delete get if nothing else uses it":                  program("main", "func main() {\n"+made+"\tget := func(*http.Request) *mcp.Server { return s }\n\tuse(mcp.NewStreamableHTTPHandler(get, nil))\n}\n"),
-		"A loop makes several servers here":                   program("main", "func main() {\n\tfor _, o := range owners {\n\t"+made+"\tuse(o, "+handler+")\n\t}\n}\n"),
-		"There are several servers":                           program("main", "func newServer() *mcp.Server { return mcp.NewServer(nil, nil) }\n\nfunc main() {\n\ts := newServer()\n\tt := newServer()\n\tuse(s, t)\n}\n"),
-		"This file does not parse":                            program("main", "func main() {\n"+made+"\ts.Run(nil, nil)\n"),
-		"This function creates a server with events":          "package main\n\nfunc main() {}\n",
+		"Line 10 is outside of functions: these lines go to the start of the function that serves the server, s": program("main", "var s = mcp.NewServer(nil, nil)\n"),
+		"Line 10 has other code: these lines go before its call, with s for the server.":                         program("main", "func main() { s := mcp.NewServer(nil, nil); s.Run(nil, nil) }\n"),
+		"change func f() to func f() error, and its callers":                                                     program("app", "func f() {\n"+made+"\ts.Run(nil, nil)\n}\n"),
+		"change func f(n int) *app to func f(n int) (*app, error)":                                               program("app", "func f(n int) *app {\n"+made+"\treturn &app{s}\n}\n"),
+		"change func f() (a *app) to func f() (a *app, err error)":                                               program("app", "func f() (a *app) {\n"+made+"\treturn &app{s}\n}\n"),
+		"No call of mcp.NewStreamableHTTPHandler or Run was found":                                               program("main", "func main() {\n"+made+"\t_ = s\n}\n"),
+		"use this type instead of *mcp.StreamableHTTPHandler":                                                    program("main", "func main() {\n"+made+"\tvar h *mcp.StreamableHTTPHandler = "+handler+"\n\tuse(h)\n}\n"),
+		"A loop makes several servers here":                                                                      program("main", "func main() {\n\tfor _, o := range owners {\n\t"+made+"\tuse(o, "+handler+")\n\t}\n}\n"),
+		"There are several servers":                                                                              program("main", "func main() {\n"+made+"\tt := mcp.NewServer(nil, nil)\n\ts.Run(nil, nil)\n\tt.Run(nil, nil)\n}\n"),
+		"This file does not parse":                                                                               program("main", "func main() {\n"+made+"\ts.Run(nil, nil)\n"),
+		"This function creates a server with events":                                                             "package main\n\nfunc main() {}\n",
 	} {
 		dir, found := writeModule(t, map[string]string{"main.go": text})
 		if _, notes := edited(t, added, dir, found); !strings.Contains(notes, want) {
@@ -279,36 +285,15 @@ func TestNotes(t *testing.T) {
 	}
 }
 
-// E2: a result is the SDK's server under any name of the import and by any alias of the module; aliases in a circle
-// end.
-func TestResolved(t *testing.T) {
-	const sdk = "\"github.com/modelcontextprotocol/go-sdk/mcp\""
-	_, found := writeModule(t, map[string]string{
-		"a/a.go": "package a\nimport m " + sdk + "\nfunc a() *m.Server\nfunc b() *mcp.Server\nfunc c() m.Server\nfunc d() *B\nfunc e() *b.Server\nfunc f() *b.Tool\ntype A = B\ntype B = A\n",
-		"b/b.go": "package b\nimport . " + sdk + "\nfunc g() *Server\nfunc h() *Tool\nfunc i() (*Client, *Server)\ntype Server2 = Server\nfunc j() *Server2\n",
-		"c/c.go": "package b\nimport " + sdk + "\ntype Server = mcp.Server\n",
-	})
-	got := ""
-	for _, f := range found.files {
-		for _, d := range f.syntax.Decls {
-			if fun, ok := d.(*ast.FuncDecl); ok && found.returnsServer(f, fun) {
-				got += fun.Name.Name
-			}
-		}
-	}
-	if got != "aegij" {
-		t.Errorf("servers are returned by %q", got)
-	}
-}
-
-// E2: a server that is made for each request gets no lines, whatever the form is; one that a function only names does.
-func TestFactories(t *testing.T) {
+// E2: where a request creates or chooses the server, it stays, and the events are served next to it, whatever the form
+// is. One that a function only names gets lines.
+func TestOverlaid(t *testing.T) {
 	const sdk = "\"github.com/modelcontextprotocol/go-sdk/mcp\""
 	const makes = "func (a *app) serverFor(owner string) *mcp.Server {\n\tsrv := mcp.NewServer(nil, nil)\n\t_ = owner\n\treturn srv\n}\n"
 	const once = "func (a *app) run() {\n\tsrv := mcp.NewServer(nil, nil)\n\ta.srv = srv\n"
 	for name, c := range map[string]struct {
-		text    string
-		factory bool
+		text     string
+		overlaid bool
 	}{
 		"a call":     {makes + "func (a *app) run() { use(mcp.NewStreamableHTTPHandler(func(r *http.Request) *mcp.Server { return a.serverFor(r.Host) }, nil)) }\n", true},
 		"SSE":        {makes + "func (a *app) run() { use(mcp.NewSSEHandler(func(r *http.Request) *mcp.Server { return a.serverFor(r.Host) }, nil)) }\n", true},
@@ -331,59 +316,72 @@ func TestFactories(t *testing.T) {
 		"behind a function value, assigned":                         {"func newServer() *mcp.Server {\n\tsrv := mcp.NewServer(nil, nil)\n\treturn srv\n}\nfunc (a *app) ServeHTTP(w http.ResponseWriter, r *http.Request) {\n\tvar srv *mcp.Server\n\tsrv = a.factory(r)\n\tmcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return srv }, nil).ServeHTTP(w, r)\n}\n", true},
 		"behind a function value, in a wrapper":                     {"func open() *session {\n\tsrv := mcp.NewServer(nil, nil)\n\treturn &session{srv}\n}\nfunc (a *app) ServeHTTP(w http.ResponseWriter, r *http.Request) {\n\ts := a.factory(r)\n\tmcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return s.server }, nil).ServeHTTP(w, r)\n}\n", true},
 		"behind a second hop":                                       {"func newServer() *mcp.Server { return bare(1) }\nfunc bare(n int) *mcp.Server {\n\tsrv := mcp.NewServer(nil, nil)\n\treturn srv\n}\nfunc handle(w http.ResponseWriter, r *http.Request) {\n\tsrv := newServer()\n\tmcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return srv }, nil).ServeHTTP(w, r)\n}\n", true},
-		"one, that a handler for each request takes from a field":   {"func (a *app) start() {\n\tsrv := mcp.NewServer(nil, nil)\n\ta.srv = srv\n}\nfunc (a *app) ServeHTTP(w http.ResponseWriter, r *http.Request) {\n\tsrv := a.srv\n\tmcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return srv }, nil).ServeHTTP(w, r)\n}\n", false},
-		"one, that a handler for each request takes from a method":  {"func (a *app) start() {\n\tsrv := mcp.NewServer(nil, nil)\n\ta.srv = srv\n}\nfunc (a *app) server() *mcp.Server { return a.srv }\nfunc (a *app) ServeHTTP(w http.ResponseWriter, r *http.Request) {\n\tsrv := a.server()\n\tmcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return srv }, nil).ServeHTTP(w, r)\n}\n", false},
-		"one, that a handler for each request takes from around it": {"func newServer() *mcp.Server {\n\tsrv := mcp.NewServer(nil, nil)\n\treturn srv\n}\nfunc run() {\n\tsrv := newServer()\n\thttp.HandleFunc(\"/\", func(w http.ResponseWriter, r *http.Request) {\n\tmcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return srv }, nil).ServeHTTP(w, r)\n})\n}\n", false},
+		"one, that a handler for each request takes from a field":   {"func (a *app) start() {\n\tsrv := mcp.NewServer(nil, nil)\n\ta.srv = srv\n}\nfunc (a *app) ServeHTTP(w http.ResponseWriter, r *http.Request) {\n\tsrv := a.srv\n\tmcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return srv }, nil).ServeHTTP(w, r)\n}\n", true},
+		"one, that a handler for each request takes from a method":  {"func (a *app) start() {\n\tsrv := mcp.NewServer(nil, nil)\n\ta.srv = srv\n}\nfunc (a *app) server() *mcp.Server { return a.srv }\nfunc (a *app) ServeHTTP(w http.ResponseWriter, r *http.Request) {\n\tsrv := a.server()\n\tmcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return srv }, nil).ServeHTTP(w, r)\n}\n", true},
+		"one, that a handler for each request takes from around it": {"func newServer() *mcp.Server {\n\tsrv := mcp.NewServer(nil, nil)\n\treturn srv\n}\nfunc run() {\n\tsrv := newServer()\n\thttp.HandleFunc(\"/\", func(w http.ResponseWriter, r *http.Request) {\n\tmcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return srv }, nil).ServeHTTP(w, r)\n})\n}\n", true},
 		"in a literal that answers": {"func run() {\n\thttp.HandleFunc(\"/\", func(w http.ResponseWriter, r *http.Request) {\n\t\tsrv := mcp.NewServer(nil, nil)\n" +
 			"\t\tmcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return srv }, nil).ServeHTTP(w, r)\n\t})\n}\n", true},
 		"an alias": {"type Server = mcp.Server\ntype owned = *Server\n" + strings.Replace(makes, "*mcp.Server", "owned", 1) +
 			"func (a *app) run() { use(mcp.NewStreamableHTTPHandler(func(r *http.Request) owned { return a.all[r.Host] }, nil)) }\n", true},
 		"another Server": {"type Server = mcp.Server\nfunc (a *app) listen() *http.Server {\n\tsrv := mcp.NewServer(nil, nil)\n\ta.all[\"\"] = srv\n\treturn nil\n}\n" +
-			"func (a *app) run() { use(mcp.NewStreamableHTTPHandler(func(r *http.Request) *Server { return a.all[r.Host] }, nil)) }\n", false},
+			"func (a *app) run() { use(mcp.NewStreamableHTTPHandler(func(r *http.Request) *Server { return a.all[r.Host] }, nil)) }\n", true},
 		"a loop": {"func (a *app) run() {\n\tfor _, owner := range a.owners {\n\t\tsrv := mcp.NewServer(nil, nil)\n\t\ta.all[owner] = srv\n\t}\n" +
-			"\tuse(mcp.NewStreamableHTTPHandler(func(r *http.Request) *mcp.Server { return a.all[r.Host] }, nil))\n}\n", false},
+			"\tuse(mcp.NewStreamableHTTPHandler(func(r *http.Request) *mcp.Server { return a.all[r.Host] }, nil))\n}\n", true},
 		"a function that a loop calls": {"func (a *app) add(owner string) {\n\tsrv := mcp.NewServer(nil, nil)\n\ta.all[owner] = srv\n}\nfunc (a *app) run() {\n\tfor _, owner := range a.owners {\n" +
-			"\t\tgo a.add(owner)\n\t}\n\tuse(mcp.NewStreamableHTTPHandler(func(r *http.Request) *mcp.Server { return a.all[r.Host] }, nil))\n}\n", false},
+			"\t\tgo a.add(owner)\n\t}\n\tuse(mcp.NewStreamableHTTPHandler(func(r *http.Request) *mcp.Server { return a.all[r.Host] }, nil))\n}\n", true},
 		"one, beside a loop": {"func New() *mcp.Server {\n\tsrv := mcp.NewServer(nil, nil)\n\treturn srv\n}\nfunc run() {\n\tfor range 3 {\n\t\t_ = errors.New()\n\t}\n\tsrv := New()\n" +
 			"\tuse(mcp.NewStreamableHTTPHandler(func(r *http.Request) *mcp.Server { return srv }, nil))\n}\n", false},
 		"one, when it is first asked for": {"func (a *app) server() *mcp.Server {\n\ta.once.Do(func() {\n\t\tsrv := mcp.NewServer(nil, nil)\n\t\ta.srv = srv\n\t})\n\treturn a.srv\n}\n" +
-			"func (a *app) run() { use(mcp.NewStreamableHTTPHandler(func(r *http.Request) *mcp.Server { return a.server() }, nil)) }\n", false},
+			"func (a *app) run() { use(mcp.NewStreamableHTTPHandler(func(r *http.Request) *mcp.Server { return a.server() }, nil)) }\n", true},
 		"one":             {once + "\tuse(mcp.NewStreamableHTTPHandler(func(r *http.Request) *mcp.Server { return srv }, nil))\n}\n", false},
 		"one, in a field": {once + "\tuse(mcp.NewStreamableHTTPHandler(func(r *http.Request) *mcp.Server { return a.srv }, nil))\n}\n", false},
 		"one, by a method": {once + "\tuse(mcp.NewStreamableHTTPHandler(a.get, nil))\n}\nfunc (a *app) get(r *http.Request) *mcp.Server {\n\tif r.Host == \"\" {\n\t\treturn nil\n\t}\n" +
-			"\treturn a.srv\n}\n", false},
+			"\treturn a.srv\n}\n", true},
 	} {
 		dir, found := writeModule(t, map[string]string{"main.go": "package app\n\nimport (\n\t\"net/http\"\n\n\t" + sdk + "\n)\n\n" + c.text})
 		edits := added.Edits(dir, found)
-		var made, served []Edit
+		var served []Edit
+		isOverlaid := false
 		for _, e := range edits {
+			isOverlaid = isOverlaid || strings.Contains(e.Insert+e.Note, "overlay.NewHandler")
 			if strings.Contains(e.Insert, "transport.New") {
 				served = append(served, e)
-			} else if e.Insert != "" || e.Replace == "" {
-				made = append(made, e)
 			}
 		}
-		isFactory := slices.ContainsFunc(made, func(e Edit) bool {
-			return e.Insert == "" && strings.HasPrefix(e.Note, "A server is created for each request here")
-		})
-		if isFactory != c.factory || slices.ContainsFunc(made, func(e Edit) bool { return e.Insert != "" && e.Line > 0 }) == c.factory {
-			t.Errorf("%s: the edits are %+v", name, made)
-		}
-		if len(served) != 1 {
-			t.Errorf("%s: what serves it is %+v", name, served)
+		if isOverlaid != c.overlaid || (len(served) == 1) == c.overlaid {
+			t.Errorf("%s: the edits are %+v", name, edits)
 			continue
 		}
-		if strings.Contains(served[0].Note, "refused callers") != (name == "one, by a method") {
-			t.Errorf("%s: what serves it is %+v", name, served)
+	}
+}
+
+// A server is told by its shape, and the description names it.
+func TestDescribe(t *testing.T) {
+	const sdk, mcpGo = "import \"github.com/modelcontextprotocol/go-sdk/mcp\"\n", "import \"github.com/mark3labs/mcp-go/server\"\n"
+	for text, want := range map[string][2]string{
+		sdk + "var s = mcp.NewServer(nil, nil)\n":                                                     {string(OneServer), "NewServer at main.go:3"},
+		sdk + "var h = mcp.NewStreamableHTTPHandler(choose, nil)\n":                                   {string(PerRequest), "NewStreamableHTTPHandler at main.go:3"},
+		mcpGo + "var h = server.NewStreamableHTTPServer(nil)\n":                                       {string(MCPGo), "NewStreamableHTTPServer at main.go:3"},
+		mcpGo + "var h = server.NewSSEServer(nil)\n":                                                  {string(Unknown), "NewSSEServer at main.go:3"},
+		mcpGo + "func f(*server.MCPServer) {}\n":                                                      {string(Unknown), "server.MCPServer at main.go:3"},
+		sdk + "func f(*mcp.Server) {}\n":                                                              {string(Unknown), "mcp.Server at main.go:3"},
+		"import \"net/http\"\nfunc f() { http.ListenAndServe(\"\", nil) }\n":                          {string(PlainHTTP), "main.go:3"},
+		"import \"net/http\"\nvar s = &http.Server{Addr: \"\", Handler: nil}\n":                       {string(PlainHTTP), "main.go:3"},
+		"import \"net/http\"\nfunc f(s *http.Server) { s.Handler = nil }\n":                           {string(PlainHTTP), "main.go:3"},
+		"import \"net/http\"\ntype Server struct{ Handler any }\nvar s = Server{Handler: http.Get}\n": {string(NoServer), ""},
+		sdk + "var c = mcp.NewClient(nil, nil)\n":                                                     {string(NoServer), ""},
+	} {
+		_, found := writeModule(t, map[string]string{"main.go": "package main\n" + text})
+		if shape, says := found.Describe(); string(shape) != want[0] || !strings.Contains(says, want[1]) {
+			t.Errorf("%s: %s, %s", text, shape, says)
 		}
-		if answering := strings.Contains(c.text, ".ServeHTTP(w, r)"); strings.Contains(served[0].Note, "Make this handler once") != answering {
-			t.Errorf("%s: the note is %q", name, served[0].Note)
-		}
-		// E2: where a choice is lost that is none of a server for each request, the notes say so.
-		looped := name == "a loop" || name == "a function that a loop calls"
-		if chosen := looped || name == "another Server" || name == "one, when it is first asked for"; strings.Contains(served[0].Note, "could choose a server for each request") != chosen ||
-			strings.Contains(made[0].Note, "A loop makes several servers") != looped {
-			t.Errorf("%s: the notes are %q and %q", name, made[0].Note, served[0].Note)
+	}
+	for line, want := range map[string]bool{"github.com/metoro-io/mcp-golang v1.0.0": true, "github.com/a/go-mcp/v2 v2.0.0": true, "github.com/a/gomcp v1.0.0": true,
+		"github.com/a/mcp v1.0.0": true, "github.com/mark3labs/mcp-go v1.0.0": false, "github.com/modelcontextprotocol/go-sdk v1.0.0": false, RuntimePath + " v1.0.0": false,
+		"github.com/a/mcpx v1.0.0": false, "github.com/a/mcp v1.0.0 // indirect": false} {
+		m, err := ParseModule("go.mod", []byte("module x\n\nrequire "+line+"\n"))
+		if err != nil || (m.OtherSDK != "") != want {
+			t.Errorf("%s: %+v, %v", line, m, err)
 		}
 	}
 }

@@ -41,7 +41,19 @@ func (f *file) source(n ast.Node) string { return string(f.text[f.offset(n.Pos()
 func (f *file) replacement(n ast.Node, text string) Edit {
 	first := f.line(n.Pos())
 	old := f.lines(first, f.line(n.End()))
-	return Edit{File: f.path, Line: first, Replace: old, Insert: strings.Replace(old, f.source(n), text, 1)}
+	at := f.fset.Position(n.Pos()).Column - 1
+	return Edit{File: f.path, Line: first, Replace: old, Insert: old[:at] + text + old[at+len(f.source(n)):], Imports: []string{}}
+}
+
+// margin returns the indentation of a line.
+func (f *file) margin(line int) string {
+	text := f.lines(line, line)
+	return text[:len(text)-len(strings.TrimLeft(text, " \t"))]
+}
+
+// insertion returns the edit that adds lines with an indentation before a line.
+func (f *file) insertion(line int, margin string, lines []string) Edit {
+	return Edit{File: f.path, Line: line, Insert: margin + strings.Join(lines, "\n"+margin) + "\n", Imports: []string{}, Context: f.lines(line-1, line-1)}
 }
 
 // unusedImports returns the edits that delete the imports which only the removed nodes use, and not the inserted lines.

@@ -3,6 +3,7 @@ package adopt
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/token"
@@ -10,11 +11,17 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 )
 
-const sdkPath = "github.com/modelcontextprotocol/go-sdk/mcp"
+const (
+	sdkPath   = "github.com/modelcontextprotocol/go-sdk/mcp"
+	mcpGoPath = "github.com/mark3labs/mcp-go/server"
+	httpPath  = "net/http"
+)
 
 // A Kind is the kind of a place.
 type Kind string
@@ -29,7 +36,15 @@ const (
 	SSE Kind = "NewSSEHandler"
 	// Run runs the server on a transport. It is replaced with transport.Run.
 	Run Kind = "Run"
+	// mcpGoHTTP is mcp-go's handler for Streamable HTTP, around which overlay.NewHandler goes.
+	mcpGoHTTP Kind = "NewStreamableHTTPServer"
 )
+
+// servedHandler is the index of the handler among the arguments of the functions of net/http that serve one.
+var servedHandler = map[string]int{"ListenAndServe": 1, "ListenAndServeTLS": 3, "Serve": 1, "ServeTLS": 1}
+
+// mcpGoOnly is what serves mcp-go's servers on transports to which nothing can add events.
+var mcpGoOnly = []string{"ServeStdio", "NewStdioServer", "NewSSEServer"}
 
 // A Place is a call in a program that is relevant to events.
 type Place struct {
@@ -42,14 +57,23 @@ type Place struct {
 	call *ast.CallExpr
 }
 
-// A file is a Go file that imports the SDK.
+// serverName finds the name and the version of a server if they are string literals.
+var serverName = regexp.MustCompile(`(?:Implementation\{\s*Name:|NewMCPServer\()\s*("[^"\n]*"),?\s*(?:Version:\s*)?("[^"\n]*")?`)
+
+// A mount is the expression for the handler of a program's HTTP server.
+type mount struct {
+	file    *file
+	handler ast.Expr
+}
+
+// A file is a Go file that imports the SDK, mcp-go or net/http.
 type file struct {
 	path   string
 	text   []byte
 	fset   *token.FileSet
 	syntax *ast.File
-	// sdk is the name under which the file imports the SDK.
-	sdk string
+	// sdk, mcpGo and http are the names under which the file imports these packages, or "".
+	sdk, mcpGo, http string
 }
 
 func (f *file) offset(p token.Pos) int { return f.fset.Position(p).Offset }
@@ -57,9 +81,16 @@ func (f *file) offset(p token.Pos) int { return f.fset.Position(p).Offset }
 // Found lists the places in a module that use the SDK.
 type Found struct {
 	Places []Place
-	// Broken lists files that import the SDK but do not parse. Their places are unknown.
+	// Broken lists files that import the SDK, mcp-go or net/http but do not parse. Their places are unknown.
 	Broken []string
 	files  []*file
+	// mcpGo lists the calls that serve servers of mcp-go, and mounts the handlers of HTTP servers.
+	mcpGo  []Place
+	mounts []mount
+	// name and version are the string literals that name the server, or "".
+	name, version string
+	// uses is where the module uses a server, or "". OtherSDK is another SDK for servers that go.mod requires, or "".
+	uses, OtherSDK string
 }
 
 // Find finds the places in the Go files of a module. It uses only their syntax and import paths. It skips tests, nested
@@ -80,7 +111,7 @@ func Find(dir string) (*Found, error) {
 			return nil
 		}
 		text, err := os.ReadFile(name)
-		if err != nil || !bytes.Contains(text, []byte(sdkPath)) {
+		if err != nil || !slices.ContainsFunc([]string{sdkPath, mcpGoPath, httpPath}, func(of string) bool { return bytes.Contains(text, []byte(of)) }) {
 			return err
 		}
 		rel, err := filepath.Rel(dir, name)
@@ -111,19 +142,30 @@ func (found *Found) addPlaces(name string, text []byte) {
 		return
 	}
 	f := &file{path: name, text: text, fset: fset, syntax: syntax}
-	if f.sdk = importName(syntax, sdkPath); f.sdk == "" || f.sdk == "_" {
+	f.sdk, f.mcpGo, f.http = importName(syntax, sdkPath), importName(syntax, mcpGoPath), importName(syntax, httpPath)
+	if f.sdk == "_" || f.sdk+f.mcpGo+f.http == "" {
 		return
 	}
 	found.files = append(found.files, f)
+	if named := serverName.FindSubmatch(text); named != nil {
+		found.name, found.version = string(named[1]), string(named[2])
+	}
 	servers := map[token.Pos]bool{} // by the position of the variable's declaration
 	ast.Inspect(syntax, func(n ast.Node) bool {
+		found.addMount(f, n)
+		if sel, ok := n.(*ast.SelectorExpr); ok && (isNamed(sel.X, f.sdk) && sel.Sel.Name == "Server" || isNamed(sel.X, f.mcpGo) && sel.Sel.Name == "MCPServer") {
+			found.uses = fmt.Sprintf("%s at %s:%d", f.source(sel), f.path, f.line(sel.Pos()))
+		}
 		call, ok := n.(*ast.CallExpr)
 		if !ok {
 			return true
 		}
-		switch name := f.sdkCall(call); name {
+		if name := f.callOf(f.mcpGo, call); name == string(mcpGoHTTP) && len(call.Args) > 0 || slices.Contains(mcpGoOnly, name) {
+			found.mcpGo = append(found.mcpGo, f.place(Kind(name), call))
+		}
+		switch name := f.callOf(f.sdk, call); name {
 		case "NewServer", "NewStreamableHTTPHandler", "NewSSEHandler":
-			found.place(f, Kind(name), call)
+			found.Places = append(found.Places, f.place(Kind(name), call))
 			if name == "NewServer" {
 				if id := assignedVariable(syntax, call); id != nil && id.Obj != nil {
 					servers[id.Obj.Pos()] = true
@@ -140,20 +182,47 @@ func (found *Found) addPlaces(name string, text []byte) {
 		if sel, ok := call.Fun.(*ast.SelectorExpr); ok && sel.Sel.Name == "Run" {
 			id, ok := sel.X.(*ast.Ident)
 			if ok && id.Obj != nil && servers[id.Obj.Pos()] || f.isTransport(call.Args[1]) {
-				found.place(f, Run, call)
+				found.Places = append(found.Places, f.place(Run, call))
 			}
 		}
 		return true
 	})
 }
 
-func (found *Found) place(f *file, kind Kind, call *ast.CallExpr) {
-	found.Places = append(found.Places, Place{Kind: kind, Path: f.path, Line: f.line(call.Pos()), file: f, call: call})
+// addMount records the handler of an HTTP server.
+func (found *Found) addMount(f *file, n ast.Node) {
+	var handler ast.Expr
+	switch n := n.(type) {
+	case *ast.CallExpr:
+		if i, ok := servedHandler[f.callOf(f.http, n)]; ok && i < len(n.Args) {
+			handler = n.Args[i]
+		}
+	case *ast.CompositeLit:
+		if sel, ok := n.Type.(*ast.SelectorExpr); ok && sel.Sel.Name == "Server" && isNamed(sel.X, f.http) {
+			for _, e := range n.Elts {
+				if kv, ok := e.(*ast.KeyValueExpr); ok && isNamed(kv.Key, "Handler") {
+					handler = kv.Value
+				}
+			}
+		}
+	case *ast.AssignStmt:
+		if sel, ok := n.Lhs[0].(*ast.SelectorExpr); ok && sel.Sel.Name == "Handler" && f.http != "" {
+			handler = n.Rhs[0]
+		}
+	}
+	if handler != nil {
+		found.mounts = append(found.mounts, mount{f, handler})
+	}
 }
 
-// sdkCall returns the name of the SDK function that a call invokes, or "" for any other call.
-func (f *file) sdkCall(call *ast.CallExpr) string {
-	if id, ok := call.Fun.(*ast.Ident); ok && f.sdk == "." && id.Obj == nil {
+func (f *file) place(kind Kind, call *ast.CallExpr) Place {
+	return Place{Kind: kind, Path: f.path, Line: f.line(call.Pos()), file: f, call: call}
+}
+
+// callOf returns the name of the function that a call invokes in the package that the file imports under a name, or ""
+// for any other call.
+func (f *file) callOf(pkg string, call *ast.CallExpr) string {
+	if id, ok := call.Fun.(*ast.Ident); ok && pkg == "." && id.Obj == nil {
 		return id.Name
 	}
 	sel, ok := call.Fun.(*ast.SelectorExpr)
@@ -161,7 +230,7 @@ func (f *file) sdkCall(call *ast.CallExpr) string {
 		return ""
 	}
 	// A name with an Obj is declared in the file and shadows the import.
-	if id, ok := sel.X.(*ast.Ident); ok && id.Name == f.sdk && id.Obj == nil {
+	if id, ok := sel.X.(*ast.Ident); ok && id.Name == pkg && id.Obj == nil {
 		return sel.Sel.Name
 	}
 	return ""
@@ -202,10 +271,10 @@ func nameOf(spec *ast.ImportSpec) string {
 }
 
 // assignedVariable returns the variable that the result of a call is assigned to, or nil if there is not exactly one.
-func assignedVariable(syntax *ast.File, call *ast.CallExpr) *ast.Ident {
+func assignedVariable(syntax *ast.File, call ast.Expr) *ast.Ident {
 	var id *ast.Ident
 	ast.Inspect(syntax, func(n ast.Node) bool {
-		if names, values := assignment(n); len(names) == 1 && len(values) == 1 && values[0] == ast.Expr(call) {
+		if names, values := assignment(n); len(names) == 1 && len(values) == 1 && values[0] == call {
 			id, _ = names[0].(*ast.Ident)
 		}
 		return id == nil

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"fmt"
 	"go/version"
+	"path"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -59,9 +61,14 @@ type Module struct {
 	Replacement module.Version
 	// HasTool reports whether the go.mod has the tool line of the command.
 	HasTool bool
+	// OtherSDK is a module for MCP servers that the go.mod requires and [Find] does not know, or "".
+	OtherSDK string
 	// Data is the content of the go.mod.
 	Data []byte
 }
+
+// otherSDK matches module paths with the word mcp in their last element.
+var otherSDK = regexp.MustCompile(`[/_.-](go)?mcp([_.-][^/]*)?(/v\d+)?$`)
 
 // ParseModule parses a go.mod. Errors refer to it by name.
 func ParseModule(name string, data []byte) (*Module, error) {
@@ -76,6 +83,9 @@ func ParseModule(name string, data []byte) (*Module, error) {
 	for _, r := range f.Require {
 		if r.Mod.Path == RuntimePath {
 			m.Version = r.Mod.Version
+		}
+		if !r.Indirect && otherSDK.MatchString(r.Mod.Path) && r.Mod.Path != path.Dir(mcpGoPath) {
+			m.OtherSDK = r.Mod.Path
 		}
 	}
 	for _, r := range f.Replace {

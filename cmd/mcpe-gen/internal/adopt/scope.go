@@ -21,6 +21,7 @@ const (
 	telemetryPath = RuntimePath + "/runtime/otelevents"
 	transportPath = RuntimePath + "/runtime/transport"
 	ingressPath   = RuntimePath + "/runtime/ingress"
+	overlayPath   = RuntimePath + "/runtime/overlay"
 )
 
 // loggers are the packages whose Fatal prints an error and ends the process.
@@ -61,7 +62,7 @@ func (w Wiring) newScope(dir string, f *file, declaration ast.Node) *scope {
 			}
 		}
 	}
-	for _, of := range append([]string{serverPath, webhooksPath, replicasPath, operatorsPath, telemetryPath, transportPath, ingressPath, sdkPath, w.Import, w.Setup, "context", "fmt", "net/http", "os"}, loggers...) {
+	for _, of := range append([]string{serverPath, webhooksPath, replicasPath, operatorsPath, telemetryPath, transportPath, ingressPath, overlayPath, sdkPath, w.Import, w.Setup, "context", "fmt", httpPath, "os", "time"}, loggers...) {
 		name := importName(f.syntax, of)
 		if name == "" || name == "_" || name == "." || local[name] {
 			name = s.free(path.Base(of), "event"+path.Base(of))

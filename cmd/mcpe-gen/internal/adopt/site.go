@@ -4,34 +4,37 @@ import (
 	"bytes"
 	"go/ast"
 	"go/token"
+	"go/types"
 	"slices"
 	"strings"
 )
 
-// A site is the statement that the lines for a server follow.
+// A site is the statement that the lines for a server follow, or that they precede.
 type site struct {
 	file *file
-	// call creates the server. server is the variable or field that holds it.
-	call   *ast.CallExpr
+	// of is the value of the server, or the handler that the lines are for. server is the expression for the server, or ""
+	// if the lines create one.
+	of     ast.Expr
 	server string
 	// function contains the call, and declaration is its declaration, or nil if the function is a literal.
 	function    *ast.FuncType
 	declaration *ast.FuncDecl
 	// scope is the innermost block or clause with the call, list its statements, and stmt the last statement before the
-	// lines. If the call also returns an error, stmt checks it. stmt is nil if no statement sets the server.
-	scope ast.Node
-	list  []ast.Stmt
-	stmt  ast.Stmt
+	// lines. If the call also returns an error, stmt checks it. stmt is nil if the lines precede inside, the statement
+	// with the call. inside is nil if other code is on its first line.
+	scope        ast.Node
+	list         []ast.Stmt
+	stmt, inside ast.Stmt
 	// names are the variables of the lines. notes say what the user has to know about them.
 	names nameSet
 	notes []string
 }
 
-// siteOf returns the site of a call that creates a server.
-func siteOf(f *file, call *ast.CallExpr) *site {
-	s := &site{file: f, call: call}
+// siteOf returns the site of a call that creates a server, or of a handler.
+func siteOf(f *file, of ast.Expr) *site {
+	s := &site{file: f, of: of}
 	ast.Inspect(f.syntax, func(n ast.Node) bool {
-		if !contains(n, call) {
+		if !contains(n, of) {
 			return false
 		}
 		switch n := n.(type) {
@@ -49,8 +52,11 @@ func siteOf(f *file, call *ast.CallExpr) *site {
 		return true
 	})
 	for i, st := range s.list {
+		if line := f.line(st.Pos()); contains(st, of) && strings.TrimSpace(string(f.text[f.offset(f.fset.File(st.Pos()).LineStart(line)):f.offset(st.Pos())])) == "" {
+			s.inside = st
+		}
 		names, values := assignment(st)
-		if len(values) != 1 || values[0] != ast.Expr(call) || isNamed(names[0], "_") {
+		if len(values) != 1 || values[0] != of || isNamed(names[0], "_") {
 			continue
 		}
 		s.server = f.source(names[0])
@@ -65,6 +71,16 @@ func siteOf(f *file, call *ast.CallExpr) *site {
 		}
 	}
 	return s
+}
+
+// before returns the edit that adds lines before the statement with the call, and before the comment above it.
+func (s *site) before(lines []string) Edit {
+	line := s.file.line(s.inside.Pos())
+	margin := s.file.margin(line)
+	for strings.HasPrefix(strings.TrimSpace(s.file.lines(line-1, line-1)), "//") {
+		line--
+	}
+	return s.file.insertion(line, margin, lines)
 }
 
 // contains reports whether a node contains another one of the same file.
@@ -100,29 +116,29 @@ func (s *site) covers(p *Place) bool {
 	return s.stmt != nil && s.file == p.file && s.stmt.End() <= p.call.Pos() && contains(s.scope, p.call)
 }
 
-// sitesOf returns the sites for the server that a call creates: the call, or the calls of the constructor that contains
-// it. There the error of server.New is handled and the server is served, and no signature changes.
-func (found *Found) sitesOf(f *file, call *ast.CallExpr, depth int) []*site {
-	here := siteOf(f, call)
-	fun := here.declaration
-	var all []*site
-	// Circular calls compile, but must not cause an endless loop.
-	if fun != nil && depth < 8 && found.isConstructor(f, fun) {
-		for _, c := range found.callers(f, fun) {
-			all = append(all, found.sitesOf(c.file, c.call, depth+1)...)
-		}
-	}
-	if len(all) == 0 {
-		return []*site{here}
-	}
-	return all
+// hasLinesOf reports whether the variables of another site's lines are visible at this one, for the same server.
+func (s *site) hasLinesOf(o *site) bool {
+	return s.file == o.file && (s.of == o.of || s.server == o.server && o.stmt == nil && o.inside != nil && contains(o.scope, s.of) && o.inside.Pos() < s.of.Pos())
 }
 
-// isConstructor reports whether a function returns a server that others serve. A method needs a unique name, because the
-// calls of its namesakes look the same.
-func (found *Found) isConstructor(f *file, fun *ast.FuncDecl) bool {
-	return fun.Type.Results != nil && found.sdkType(f, fun.Type.Results.List[0].Type, 0) == "*Server" &&
-		found.isHandedOut(fun) && (fun.Recv == nil || len(found.functionsNamed(fun.Name.Name)) == 1)
+// siteFor returns the site of the lines for the server of a place: the statement in the same function that sets the
+// server, or the statement that serves it.
+func siteFor(h *Place, server string) *site {
+	var set *site
+	ast.Inspect(declarationOf(h.file, h.call), func(n ast.Node) bool {
+		if names, values := assignment(n); len(values) == 1 && types.ExprString(names[0]) == server {
+			if s := siteOf(h.file, values[0]); s.covers(h) {
+				set = s
+			}
+		}
+		return true
+	})
+	if set == nil {
+		set = siteOf(h.file, h.call)
+		set.stmt = nil
+	}
+	set.server = server
+	return set
 }
 
 // failure returns the lines that end the function of the site with an error. If the function cannot return one, it adds
@@ -154,6 +170,7 @@ func (s *site) failure(sc *scope, err string) []string {
 		return sc.exit(err)
 	case s.function != nil:
 		s.notes = append(s.notes, s.signature())
+		return sc.exit(err)
 	}
 	return []string{"return " + strings.Join(append(results, err), ", ")}
 }
@@ -172,18 +189,22 @@ func (s *site) signature() string {
 		results = "(" + inner + ", " + results + ")"
 	}
 	head := s.file.text[s.file.offset(of.Pos()):s.file.offset(of.Params.End())]
-	return "The lines return an error: change " + s.file.source(of) + " to " + string(head) + " " + results + ", and its callers."
+	return "An error ends the process here. To return it instead, change " + s.file.source(of) + " to " + string(head) + " " + results + ", and its callers."
 }
 
-// isRedeclared reports whether a later statement of the site declares only err, which would no longer compile.
+// isRedeclared reports whether a statement after the lines declares only err, which would no longer compile.
 func (s *site) isRedeclared() bool {
 	isErr := func(e ast.Expr) bool { return isNamed(e, "err") }
 	isOther := func(e ast.Expr) bool { return !isErr(e) && !isNamed(e, "_") }
-	return s.stmt != nil && slices.ContainsFunc(s.list, func(st ast.Stmt) bool {
+	return slices.ContainsFunc(s.list, func(st ast.Stmt) bool {
 		names, _ := assignment(st)
 		if assign, ok := st.(*ast.AssignStmt); ok && (assign.Tok != token.DEFINE || slices.ContainsFunc(names, isOther)) {
 			return false
 		}
-		return s.stmt.End() <= st.Pos() && slices.ContainsFunc(names, isErr)
+		follows := s.inside != nil && s.inside.Pos() <= st.Pos()
+		if s.stmt != nil {
+			follows = s.stmt.End() <= st.Pos()
+		}
+		return follows && slices.ContainsFunc(names, isErr)
 	})
 }

@@ -3,8 +3,10 @@ package adopttest
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -51,6 +53,45 @@ func Apply(t *testing.T, dir string, edits []Edit) {
 	}
 	for name, specs := range imports {
 		AddImports(t, name, specs)
+	}
+}
+
+// emitting emits a note 20 times a second.
+const emitting = `package %s
+
+import (
+	"context"
+	"time"
+
+	"%[2]s/internal/notes"
+	"%[2]s/internal/notes/notesserver"
+	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+)
+
+func emitNotes(to *notesserver.NoteAddedEmitter) {
+	for range time.Tick(50 * time.Millisecond) {
+		note := notes.NoteAddedPayload{ID: "1", Author: notes.Author{Name: "ada"}, Text: "hello", AddedAt: events.NewTime(time.Now())}
+		if err := to.Emit(context.Background(), note); err != nil {
+			panic(err)
+		}
+	}
+}
+`
+
+// Emit lets the emitters of applied edits emit 20 times a second.
+func Emit(t *testing.T, dir string, edits []Edit) {
+	t.Helper()
+	const unused = "_ = noteAdded // noteAdded.Emit tells every subscriber\n"
+	module := regexp.MustCompile(`(?m)^module (\S+)`).FindStringSubmatch(read(t, filepath.Join(dir, "go.mod")))[1]
+	for _, e := range edits {
+		if e.Line == 0 || !strings.Contains(e.Insert, unused) {
+			continue
+		}
+		name := filepath.Join(dir, filepath.FromSlash(e.File))
+		text := read(t, name)
+		write(t, name, strings.ReplaceAll(text, unused, "go emitNotes(noteAdded)\n"))
+		pkg := regexp.MustCompile(`(?m)^package (\w+)`).FindStringSubmatch(text)[1]
+		write(t, filepath.Join(filepath.Dir(name), "emit.go"), fmt.Sprintf(emitting, pkg, module))
 	}
 }
 

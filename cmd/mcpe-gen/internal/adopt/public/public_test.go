@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -174,7 +174,7 @@ func TestMemory(t *testing.T) {
 	}, `"Ada"`)
 }
 
-// gopls makes a server for each connection by SSE, for which init has no lines, and runs one on stdio, which gets the
+// gopls makes a server for each connection by SSE, for which init has a note, and runs one on stdio, which gets the
 // lines that init prints. What its tools are asked for arrives as events on the same connection.
 func TestGopls(t *testing.T) {
 	m := published(t, "golang.org/x/tools/gopls", "")
@@ -182,33 +182,23 @@ func TestGopls(t *testing.T) {
 	// docs/adopting.md, What init does, says to keep it by a replace line.
 	tools := strings.TrimSpace(string(m.run("go", "list", "-m", "-f", "{{.Version}}", "golang.org/x/tools")))
 	m.run("go", "mod", "edit", "-replace=golang.org/x/tools=golang.org/x/tools@"+tools)
-	var lines adopttest.Edit
-	var runs []adopttest.Edit
-	refused := false
-	for _, e := range m.init() {
-		switch {
-		case e.Line == 0: // where the one server is made
-			lines = e
-		case e.Insert == "":
-			refused = refused || strings.Contains(e.Note, "docs/adopting.md, A server for each caller")
-		case strings.Contains(e.Replace, "s.Run("):
-			runs = append(runs, e)
+	isRefused, runs := false, 0
+	edits := m.init()
+	for _, e := range edits {
+		isRefused = isRefused || strings.Contains(e.Note, "Events cannot be added to HTTP+SSE")
+		if strings.Contains(e.Replace, "s.Run(") {
+			runs++
+		}
+		if e.Line == 0 {
+			t.Errorf("init leaves to a person: %+v", e)
 		}
 	}
-	if !refused || lines.Insert == "" || len(runs) != 2 {
-		t.Fatalf("init: refused %v, lines %+v, instead %+v", refused, lines, runs)
+	if !isRefused || runs != 2 {
+		t.Fatalf("init: refused %v, edits %+v", isRefused, edits)
 	}
-	adopttest.Apply(t, m.dir, runs)
-	const made = "	s := NewServer(session, server, rootsHandler)\n"
-	var added strings.Builder
-	fmt.Fprintf(&added, "%s	srv := s\n", made)
-	for line := range strings.Lines(lines.Insert) {
-		if !strings.HasPrefix(line, "_ = noteAdded") {
-			added.WriteString("	" + line)
-		}
-	}
+	adopttest.Apply(t, m.dir, edits)
 	// The author's part: every call of a tool is told.
-	added.WriteString(`	srv.AddReceivingMiddleware(func(next mcp.MethodHandler) mcp.MethodHandler {
+	m.edit("internal/mcp/mcp.go", "	_ = noteAdded // noteAdded.Emit tells every subscriber\n", `	s.AddReceivingMiddleware(func(next mcp.MethodHandler) mcp.MethodHandler {
 		return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
 			res, err := next(ctx, method, req)
 			if call, ok := req.(*mcp.CallToolRequest); ok && err == nil {
@@ -218,8 +208,7 @@ func TestGopls(t *testing.T) {
 		}
 	})
 `)
-	m.edit("internal/mcp/mcp.go", made, added.String())
-	m.addImports("internal/mcp/mcp.go", append(lines.Imports, `"golang.org/x/tools/gopls/internal/notes"`)...)
+	m.addImports("internal/mcp/mcp.go", `"golang.org/x/tools/gopls/internal/notes"`)
 	m.run("go", "mod", "tidy")
 	m.run("go", "build", "-o", "gopls.exe", ".")
 
@@ -236,4 +225,50 @@ func TestGopls(t *testing.T) {
 			t.Errorf("%+v %v", res, err)
 		}
 	}, `"go_workspace"`)
+}
+
+// Servers of mcp-go with the structure of public ones, with the edits of init: their events arrive next to what they
+// had.
+func TestMCPGo(t *testing.T) {
+	for _, name := range []string{"grafana", "terraform"} {
+		t.Run(name, func(t *testing.T) {
+			m := &module{t, filepath.Join(t.TempDir(), "module")}
+			if err := os.CopyFS(m.dir, os.DirFS("../../../testdata/adopt/"+name)); err != nil {
+				t.Fatal(err)
+			}
+			edits := m.init()
+			adopttest.Apply(t, m.dir, edits)
+			adopttest.Emit(t, m.dir, edits)
+			m.run("go", "mod", "tidy")
+			m.run("go", "build", "-o", "server.exe", ".")
+			free, err := net.Listen("tcp", "127.0.0.1:0")
+			if err != nil {
+				t.Fatal(err)
+			}
+			addr := free.Addr().String()
+			free.Close()
+			cmd := exec.CommandContext(t.Context(), filepath.Join(m.dir, "server.exe"), "-http", addr)
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() {
+				_ = cmd.Process.Kill()
+				_ = cmd.Wait()
+			})
+			for started := time.Now(); ; time.Sleep(50 * time.Millisecond) {
+				if conn, err := net.Dial("tcp", addr); err == nil {
+					conn.Close()
+					break
+				}
+				if time.Since(started) > time.Minute {
+					t.Fatalf("nothing listens on %s", addr)
+				}
+			}
+			receive(t, client.HTTP("http://"+addr+"/mcp", nil), func(session *mcp.ClientSession) {
+				if res, err := session.CallTool(t.Context(), &mcp.CallToolParams{Name: "ping"}); err != nil || res.IsError {
+					t.Errorf("%+v %v", res, err)
+				}
+			}, `"hello"`)
+		})
+	}
 }

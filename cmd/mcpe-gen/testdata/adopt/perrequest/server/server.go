@@ -8,14 +8,16 @@ import (
 )
 
 // Config is what a server needs.
-type Config struct{ Version string }
+type Config struct{ Version, Addr string }
 
 // NewMCPServer makes a server with its tools.
-func NewMCPServer(_ context.Context, cfg Config) (*mcp.Server, error) {
+func NewMCPServer(_ context.Context, cfg Config, tools []string) (*mcp.Server, error) {
 	s := NewServer(cfg.Version, nil)
-	mcp.AddTool(s, &mcp.Tool{Name: "ping"}, func(context.Context, *mcp.CallToolRequest, struct{}) (*mcp.CallToolResult, any, error) {
-		return nil, nil, nil
-	})
+	for _, name := range tools {
+		mcp.AddTool(s, &mcp.Tool{Name: name}, func(context.Context, *mcp.CallToolRequest, struct{}) (*mcp.CallToolResult, any, error) {
+			return nil, nil, nil
+		})
+	}
 	return s, nil
 }
 
