@@ -185,7 +185,7 @@ websocket: ## Cut the connections of the example over WebSockets (downloads the 
 ADOPT = cmd/mcpe-gen/internal/adopt/public
 
 .PHONY: adopt
-adopt: ## Adopt gopls and the SDK's memory server as docs/adopting.md says (downloads and builds them, minutes).
+adopt: ## Adopt gopls, the SDK's memory server and servers of mcp-go as docs/adopting.md says (downloads and builds them, minutes).
 	cd $(ADOPT) && $(GO) mod download && $(GO) vet ./... && $(GO) test -count=1 -timeout 30m ./...
 
 # The drivers by which EmitSQL is tried have a go.mod of their own, and one more for an older release of lib/pq.
