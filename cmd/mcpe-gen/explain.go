@@ -10,6 +10,7 @@ import (
 
 	"github.com/mcpe-gen/mcpe-gen/cmd/internal/cli"
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
+	"github.com/mcpe-gen/mcpe-gen/internal/suggest"
 )
 
 // An explanation describes a code or a rule.
@@ -58,7 +59,7 @@ example that triggers it, and a corrected one.`,
 func (c *command) explain(id string) error {
 	e, ok := explain(strings.ToUpper(id))
 	if !ok {
-		if near := source.Suggest(strings.ToUpper(id), explainableIDs()); near != "" {
+		if near := suggest.Nearest(strings.ToUpper(id), explainableIDs()); near != "" {
 			return cli.Usagef("%q is not a code or rule; did you mean %s?", id, near)
 		}
 		return cli.Usagef("%q is not a code or rule; codes are MCPE and three digits, and \"mcpe-gen rules\" lists the rules", id)

@@ -14,6 +14,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/mcpe-gen/mcpe-gen/internal/suggest"
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 )
@@ -104,18 +105,8 @@ type unknownEventError struct {
 	err   error // the NotFound
 }
 
-// maxNames is the maximum number of event types listed in an error.
-const maxNames = 20
-
 func (e *unknownEventError) Error() string {
-	has := "none"
-	if n := len(e.has); n > 0 {
-		has = strings.Join(e.has[:min(n, maxNames)], ", ")
-		if n > maxNames {
-			has += fmt.Sprintf(" and %d more", n-maxNames)
-		}
-	}
-	return fmt.Sprintf("client: the server has no event type %q; it has %s", e.event, has)
+	return fmt.Sprintf("client: the server has no event type %q", e.event) + suggest.EventTypes(e.event, e.has)
 }
 
 func (e *unknownEventError) Unwrap() error { return e.err }

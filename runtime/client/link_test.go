@@ -15,7 +15,7 @@ func TestLinks(t *testing.T) {
 	}
 	allowed := map[string]bool{"runtime/client": true, "runtime/events": true, "runtime/store": true, "runtime/store/clientstore": true,
 		"runtime/webhook": true, "internal/wire": true, "runtime/internal/carry": true, "runtime/internal/webhooks/ring": true,
-		"runtime/internal/coalesce": true, "runtime/internal/untyped": true, "runtime/telemetry": true, "runtime/impl/clientimpl": true, "internal/codec": true, "internal/published": true, "internal/inbound": true, "internal/useragent": true}
+		"runtime/internal/coalesce": true, "runtime/internal/untyped": true, "runtime/telemetry": true, "runtime/impl/clientimpl": true, "internal/codec": true, "internal/published": true, "internal/suggest": true, "internal/inbound": true, "internal/useragent": true}
 	for dep := range strings.FieldsSeq(string(out)) {
 		if ours, ok := strings.CutPrefix(dep, module); ok && !allowed[ours] {
 			t.Errorf("links %s", dep)

@@ -56,7 +56,7 @@ func TestSubscribeErrors(t *testing.T) {
 		}
 		cl := connect(t, f, carriers[3], Options{})
 		for _, c := range []struct{ event, mode, want string }{
-			{"tock", "", `client: the server has no event type "tock"; it has tick, tack`},
+			{"tock", "", `client: the server has no event type "tock"; did you mean "tick"? the event types are tick, tack`},
 			{"tick", "webhook", "client: no compatible delivery mode for tick: webhook needs Options.Webhook; offered [poll, push], supported [push, poll]"},
 			{"tick", "stream", `client: no compatible delivery mode for tick: unknown mode "stream"; offered [poll, push], supported [push, poll]`},
 			{"tack", "push", "client: no compatible delivery mode for tack: offered [poll], supported [push]"},

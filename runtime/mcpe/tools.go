@@ -9,6 +9,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/mcpe-gen/mcpe-gen/internal/suggest"
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/port"
@@ -221,9 +222,13 @@ func (a *Adapter) watchFor(ctx context.Context, s *subscription, f *mcpewire.Fil
 	if bad != nil {
 		return nil, a.internal("listing event types", bad)
 	}
+	names := make([]string, len(infos))
+	for i, info := range infos {
+		names[i] = info.Name
+	}
 	for _, p := range f.EventTypes {
 		if !slices.ContainsFunc(infos, func(info events.Info) bool { return matchesType(p, info.Name) }) {
-			warnings = append(warnings, "No event type matches "+p+" at present.")
+			warnings = append(warnings, "No event type matches "+p+" at present"+suggest.EventTypes(p, names)+".")
 		}
 	}
 	return warnings, nil

@@ -134,6 +134,9 @@ func TestWaitRefuses(t *testing.T) {
 			if strings.Contains(string(args), "P3") {
 				return events.Forbidden("not P3")
 			}
+			if strings.Contains(string(args), "P2") {
+				return events.NewError(events.KindNotFound, nil)
+			}
 			return nil
 		},
 	})
@@ -142,10 +145,11 @@ func TestWaitRefuses(t *testing.T) {
 	}
 	register(t, s, "pushed", Hooks[filterArgs, incident]{}, WithoutPoll())
 	for args, want := range map[string]string{
-		`{"events":[{"name":"e"},{"name":"hidden"}]}`:             `events/1: NotFound`,
+		`{"events":[{"name":"e"},{"name":"hidden"}]}`:             `events/1: NotFound: no such event type: \"hidden\"; the event types are e"`,
 		`{"events":[{"name":"e"},{"name":"pushed"}]}`:             `events/1: Unsupported`,
-		`{"events":[{"name":"e"},{"name":"none"}]}`:               `events/1: NotFound`,
+		`{"events":[{"name":"e"},{"name":"E"}]}`:                  `events/1: NotFound: no such event type: \"E\"; did you mean \"e\"? the event types are e"`,
 		`{"events":[{"name":"e","arguments":{"severity":"P3"}}]}`: `events/0: Forbidden`,
+		`{"events":[{"name":"e","arguments":{"severity":"P2"}}]}`: `events/0: NotFound"`, // a hook's
 		`{"events":[{"name":"e","arguments":{"severity":"P9"}}]}`: `events/0: InvalidParams`,
 	} {
 		if res := tool(t, s, WaitTool, args); !strings.Contains(string(res.Result), `"isError":true`) || !strings.Contains(string(res.Result), want) {

@@ -6,12 +6,12 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/cmd/internal/peer"
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/sample"
+	"github.com/mcpe-gen/mcpe-gen/internal/suggest"
 	"github.com/mcpe-gen/mcpe-gen/internal/validate"
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
@@ -185,10 +185,10 @@ func (r *run) chooseSubject() error {
 	i := slices.IndexFunc(r.types, func(s *subject) bool { return s.Name == r.o.Event })
 	if i < 0 {
 		var names []string
-		for _, s := range r.types[:min(len(r.types), 20)] {
+		for _, s := range r.types {
 			names = append(names, wire.Shown(s.Name))
 		}
-		return usagef("%s has no event type %q; it has %s", r.o.Target, r.o.Event, strings.Join(names, ", "))
+		return usagef("%s has no event type %q%s", r.o.Target, r.o.Event, suggest.EventTypes(r.o.Event, names))
 	}
 	chosen := r.types[i]
 	if len(r.o.Args) > 0 {

@@ -8,6 +8,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/lint"
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/rule"
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
+	"github.com/mcpe-gen/mcpe-gen/internal/suggest"
 )
 
 // severities maps the values of lint.severity to severities.
@@ -70,7 +71,7 @@ func (l *loader) readSeverity(n *source.Node, known vocabulary) {
 	for _, m := range n.Members {
 		if !slices.Contains(known.ids(), m.Key) {
 			d := source.New("MCPE404", m.KeyRange, "there is no lint rule %q", m.Key)
-			if near := source.Suggest(m.Key, known.ids()); near != "" {
+			if near := suggest.Nearest(m.Key, known.ids()); near != "" {
 				d = d.WithHint("did you mean %s?", near)
 			}
 			l.Report(d)

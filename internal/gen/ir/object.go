@@ -7,6 +7,7 @@ import (
 
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
 	"github.com/mcpe-gen/mcpe-gen/internal/schematree"
+	"github.com/mcpe-gen/mcpe-gen/internal/suggest"
 )
 
 // An object describes the members of object values, combined from all schemas that apply.
@@ -113,7 +114,7 @@ func (b *builder) reportUndescribed(r mention, described []member) bool {
 	for i, m := range described {
 		names[i] = m.key
 	}
-	near := source.Suggest(r.at.Text, names)
+	near := suggest.Nearest(r.at.Text, names)
 	for _, m := range described {
 		if m.node != nil && b.goName(m.node, m.key) == GoName(r.at.Text) {
 			b.report(source.New("MCPE206", r.at.Range, "%s names the member %q, which is not in properties; the member %q has its Go name", r.keyword, r.at.Text, m.key).

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
+	"github.com/mcpe-gen/mcpe-gen/internal/suggest"
 )
 
 var placeholder = regexp.MustCompile(`(?i)^(todo|tbd|fixme|description|n/?a|\.+|-+)\W*$`)
@@ -57,7 +58,7 @@ func deprecatedReplacement(p *pass) {
 			p.addFinding(by.Range, e, "", "%s is replaced by itself", e.Name)
 		case !slices.Contains(names, by.Text):
 			hint := ""
-			if near := source.Suggest(by.Text, names); near != "" {
+			if near := suggest.Nearest(by.Text, names); near != "" {
 				hint = "did you mean " + near + "?"
 			}
 			p.addFinding(by.Range, e, hint, "%s is replaced by %q, which none of the files describes", e.Name, by.Text)

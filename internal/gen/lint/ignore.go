@@ -7,6 +7,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/rule"
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/schema"
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
+	"github.com/mcpe-gen/mcpe-gen/internal/suggest"
 )
 
 // directive is the prefix of comments that suppress a rule.
@@ -99,7 +100,7 @@ func unknownRule(code string, at source.Range, id string) source.Diagnostic {
 	for _, e := range table {
 		ids = append(ids, e.ID)
 	}
-	if near := source.Suggest(id, ids); near != "" {
+	if near := suggest.Nearest(id, ids); near != "" {
 		return d.WithHint("did you mean %s?", near)
 	}
 	return d.WithHint("mcpe-gen rules lists all")

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
+	"github.com/mcpe-gen/mcpe-gen/internal/suggest"
 )
 
 // stringFormats lists the formats of JSON Schema. The runtime asserts them only for strings.
@@ -62,7 +63,7 @@ func nearFormat(name string) string {
 			return f
 		}
 	}
-	return source.Suggest(plain, stringFormats)
+	return suggest.Nearest(plain, stringFormats)
 }
 
 // includesType reports whether the value t of a type keyword, a string or a list, includes the given type.

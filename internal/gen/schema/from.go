@@ -7,6 +7,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/provider"
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
 	"github.com/mcpe-gen/mcpe-gen/internal/schematree"
+	"github.com/mcpe-gen/mcpe-gen/internal/suggest"
 )
 
 // readFrom reads the `from:` of an event. checkFrom later checks it against the schemas.
@@ -179,7 +180,7 @@ func (l *loader) webhookBody(f *From, n *source.Node) (*body, bool) {
 			at, word, names, what = n.Get("action"), f.Action, p.ActionsOf(f.Event), "action of "+f.Event
 		}
 		d := source.New("MCPE157", at.Range, "%s sends no %s %q", p.Title, what, word)
-		if near := source.Suggest(word, names); near != "" {
+		if near := suggest.Nearest(word, names); near != "" {
 			d = d.WithHint("did you mean %q?", near)
 		} else if what != "event" && len(names) == 0 {
 			d = d.WithHint("it has no action: leave it out")

@@ -6,6 +6,7 @@ import (
 
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
 	"github.com/mcpe-gen/mcpe-gen/internal/schematree"
+	"github.com/mcpe-gen/mcpe-gen/internal/suggest"
 )
 
 // A root is a top-level schema: an entry of schemas, or a schema of an event, a task or the conversation.
@@ -243,7 +244,7 @@ func (l *loader) nearKeyword(d *schematree.Dialect, word string) string {
 		if !strings.HasPrefix(word, "x-") {
 			candidates = d.Keywords()
 		}
-		near = source.Suggest(word, candidates)
+		near = suggest.Nearest(word, candidates)
 		if l.nearKeywords == nil {
 			l.nearKeywords = make(map[string]string)
 		}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
 	"github.com/mcpe-gen/mcpe-gen/internal/schematree"
+	"github.com/mcpe-gen/mcpe-gen/internal/suggest"
 )
 
 // operators lists the operators of x-match. The first is the default.
@@ -315,7 +316,7 @@ func (e *deadEnd) arrayHint(s *Set) string {
 // nearMember returns the member that was probably misspelled as name, or "". Names such as id are too short for
 // Suggest, so it also accepts an additional or missing last letter.
 func nearMember(name string, members []string) string {
-	if near := source.Suggest(name, members); near != "" {
+	if near := suggest.Nearest(name, members); near != "" {
 		return near
 	}
 	for _, m := range members {

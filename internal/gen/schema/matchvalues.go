@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
+	"github.com/mcpe-gen/mcpe-gen/internal/suggest"
 )
 
 // checkMatchable warns about listed argument values that match none of the listed payload values. A subscription with
@@ -49,7 +50,7 @@ func (l *loader) checkMatchable(to *target, argument *source.Node, rule MatchRul
 		for _, p := range there {
 			texts = append(texts, p.Text)
 		}
-		if near := source.Suggest(v.Text, texts); near != "" {
+		if near := suggest.Nearest(v.Text, texts); near != "" {
 			d = d.WithHint("did you mean %q?", near)
 		}
 		l.Report(d)

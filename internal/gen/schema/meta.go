@@ -16,6 +16,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
 	"github.com/mcpe-gen/mcpe-gen/internal/pattern"
 	"github.com/mcpe-gen/mcpe-gen/internal/schematree"
+	"github.com/mcpe-gen/mcpe-gen/internal/suggest"
 )
 
 // metaschemas maps dialects to functions that return the compiled metaschema. The validator package includes them.
@@ -155,7 +156,7 @@ func metaFault(n *source.Node, e *jsonschema.ValidationError) source.Diagnostic 
 				return d.WithHint("write %s", hint)
 			}
 		}
-		if near := source.Suggest(fmt.Sprint(k.Got), words); near != "" {
+		if near := suggest.Nearest(fmt.Sprint(k.Got), words); near != "" {
 			return d.WithHint("did you mean %q?", near)
 		}
 		return d.WithHint("it is one of %s", strings.Join(words, ", "))

@@ -10,6 +10,7 @@ import (
 
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
 	"github.com/mcpe-gen/mcpe-gen/internal/schematree"
+	"github.com/mcpe-gen/mcpe-gen/internal/suggest"
 )
 
 // schemePattern matches the start of an absolute URI. It does not match a single letter, which is a Windows drive.
@@ -99,7 +100,7 @@ func (s *Set) nearRef(p *place, ref string) string {
 		}
 	}
 	if known[word] == "" {
-		word = source.Suggest(word, names)
+		word = suggest.Nearest(word, names)
 	}
 	return known[word]
 }
@@ -265,7 +266,7 @@ func (s *Set) resolveInFile(f *File, fragment string, ref *source.Node) (Target,
 		for _, e := range f.Schemas {
 			names = append(names, e.Name)
 		}
-		if near := source.Suggest(tokens[1], names); near != "" {
+		if near := suggest.Nearest(tokens[1], names); near != "" {
 			d = d.WithHint("did you mean %q?", near)
 		}
 		return Target{}, &d

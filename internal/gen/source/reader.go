@@ -3,6 +3,8 @@ package source
 import (
 	"slices"
 	"strings"
+
+	"github.com/mcpe-gen/mcpe-gen/internal/suggest"
 )
 
 // A Reader extracts values from nodes in a strict format. It collects diagnostics about unexpected content.
@@ -69,7 +71,7 @@ func (r *Reader) Object(n *Node, what string, required, optional []string) *Obje
 			continue
 		}
 		d := New("MCPE120", m.KeyRange, "%s has no key %q", what, m.Key)
-		if s := Suggest(m.Key, slices.Concat(required, optional)); s != "" {
+		if s := suggest.Nearest(m.Key, slices.Concat(required, optional)); s != "" {
 			d = d.WithHint("did you mean %q?", s)
 		} else {
 			d = d.WithHint("its keys are %s", strings.Join(slices.Concat(required, optional), ", "))
@@ -144,7 +146,7 @@ func (r *Reader) Among(n *Node, what string, words []string) bool {
 		return true
 	}
 	d := New("MCPE123", n.Range, "%s cannot be %q", what, n.Text)
-	if s := Suggest(n.Text, words); s != "" {
+	if s := suggest.Nearest(n.Text, words); s != "" {
 		d = d.WithHint("did you mean %q?", s)
 	} else {
 		d = d.WithHint("it is one of %s", strings.Join(words, ", "))

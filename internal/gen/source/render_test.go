@@ -73,17 +73,6 @@ func TestSort(t *testing.T) {
 	}
 }
 
-func TestSuggest(t *testing.T) {
-	words := []string{"description", "delivery", "op", "path", "$ref", "required"}
-	for in, want := range map[string]string{
-		"descripton": "description", "requried": "required", "ref": "$ref", "PATH": "path", "opp": "", "deliver": "delivery", "x": "", "unrelated": "",
-	} {
-		if got := source.Suggest(in, words); got != want {
-			t.Errorf("%s: got %q, want %q", in, got, want)
-		}
-	}
-}
-
 func TestWriteGitHubEscapes(t *testing.T) {
 	at := source.Position{File: "a,b:c%.yaml", Line: 2, Column: 3}
 	d := source.New("MCPE131", source.Range{Start: at, End: source.Position{File: at.File, Line: 4, Column: 1}}, "50%% of\nit").WithHint("no")

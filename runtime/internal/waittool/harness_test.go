@@ -74,6 +74,9 @@ func (b *bed) Sees(_ context.Context, event string) error { return b.refused[eve
 
 func (b *bed) Offers(context.Context) (all []Offer) {
 	for _, e := range b.order {
+		if b.refused[e.Name()] != nil {
+			continue
+		}
 		all = append(all, Offer{Name: e.Name(), Description: "An incident.", InputSchema: json.RawMessage(eventtypetest.InputSchema)})
 	}
 	return all

@@ -83,6 +83,7 @@ var (
 // A waitedError is an error for one of the event types that a call waits for.
 type waitedError struct {
 	index int
+	event string
 	err   error
 }
 
@@ -111,7 +112,7 @@ func (s *Tools) waitForAny(ctx context.Context, req *mcp.CallToolRequest) (json.
 	for i := range p.polls {
 		q, err := s.Host.Check(ctx, &p.polls[i], wait)
 		if err != nil {
-			return nil, &waitedError{i, err}
+			return nil, &waitedError{i, p.polls[i].Name, err}
 		}
 		polls[i], keys[i], names[i] = q, keyOf(q.Args.Arguments), q.Args.Of.Name
 		if other, twice := seen[keys[i]]; twice {
@@ -122,7 +123,7 @@ func (s *Tools) waitForAny(ctx context.Context, req *mcp.CallToolRequest) (json.
 	}
 	found, each, i, err := polling.Any(ctx, polls, newProgress(ctx, req, wait, names...).until)
 	if err != nil {
-		return nil, &waitedError{i, err}
+		return nil, &waitedError{i, names[i], err}
 	}
 	a := polling.Answer{Out: found, Cursor: cursorOf(keys, each), Truncated: lost, NextPoll: -1}
 	for i := range each {

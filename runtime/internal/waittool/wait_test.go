@@ -450,8 +450,8 @@ func TestWaitRefuses(t *testing.T) {
 		`{"events":[{"name":"e"}],"maxEvents":0}`:                 `"/maxEvents"`,
 		`{"events":[{"name":"e"}],"cursor":1}`:                    `"/cursor","message":"must be a string or null"`,
 		`{"events":[{"name":"e"},{"name":"e","arguments":{}}]}`:   `"/events/1","message":"is the same as /events/0"`,
-		`{"events":[{"name":"e"},{"name":"hidden"}]}`:             `events/1: NotFound`,
-		`{"events":[{"name":"e"},{"name":"none"}]}`:               `events/1: NotFound`,
+		`{"events":[{"name":"e"},{"name":"hidden"}]}`:             `events/1: NotFound: no such event type: "hidden"; the event types are e`,
+		`{"events":[{"name":"e"},{"name":"none"}]}`:               `events/1: NotFound: no such event type: "none"; the event types are e`,
 		`{"events":[{"name":"e","arguments":{"severity":"P9"}}]}`: `events/0: InvalidParams`,
 		`{"events":[{"name":"e","name":"e"}]}`:                    `InvalidParams`,
 	} {

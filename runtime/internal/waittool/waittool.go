@@ -6,6 +6,7 @@
 package waittool
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -20,6 +21,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/mcpe-gen/mcpe-gen/internal/suggest"
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
@@ -229,20 +231,37 @@ func (s *Tools) handler(name string, answer toolHandler) mcp.ToolHandler {
 			return nil, &jsonrpc.Error{Code: wire.Sketch.Code(wire.Internal), Message: wire.Internal.String()}
 		}
 		if err != nil {
-			at := "" // the event type that caused the error
+			at, about := "", "" // the event type that caused the error
 			if one := new(waitedError); errors.As(err, &one) {
-				at, err = "events/"+strconv.Itoa(one.index)+": ", one.err // unwrapped, because the log omits errors for the caller
+				at, about, err = "events/"+strconv.Itoa(one.index)+": ", s.unknown(ctx, one), one.err // unwrapped, because the log omits errors for the caller
 			}
 			s.Log.Internal(ctx, "tool "+name, err)
 			o := fault.Object(err, wire.Sketch)
 			text := at + o.Message
-			if len(o.Data) > 0 {
-				text += ": " + string(o.Data)
+			if about = cmp.Or(about, string(o.Data)); about != "" {
+				text += ": " + about
 			}
 			return &mcp.CallToolResult{IsError: true, Content: []mcp.Content{&mcp.TextContent{Text: text}}}, nil
 		}
 		return &mcp.CallToolResult{StructuredContent: res, Content: []mcp.Content{&mcp.TextContent{Text: string(res)}}}, nil
 	}
+}
+
+// unknown returns the name of an event type that the caller cannot see or that does not exist, with the names that the
+// caller can use instead. It returns "" for other errors.
+func (s *Tools) unknown(ctx context.Context, failed *waitedError) string {
+	var e *events.Error
+	if !errors.As(failed.err, &e) || e.Kind != wire.NotFound {
+		return ""
+	}
+	var names []string
+	for _, o := range s.Host.Offers(ctx) {
+		names = append(names, o.Name)
+	}
+	if slices.Contains(names, failed.event) {
+		return "" // a hook's error
+	}
+	return strconv.Quote(wire.Shown(failed.event)) + suggest.EventTypes(failed.event, names)
 }
 
 // readNext implements a read tool.

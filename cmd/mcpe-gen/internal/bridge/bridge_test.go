@@ -87,6 +87,9 @@ func TestBRIDGE1Tools(t *testing.T) {
 func TestBRIDGE1Refused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHouse(t, nil)
+		if _, err := server.Register(h.es, typeOf("made", nil), server.Hooks[runArguments, run]{}); err != nil {
+			t.Fatal(err)
+		}
 		b := h.start(t.TempDir(), func(c *config.Config) {
 			ofDone(c)
 			c.Allow = []config.Allow{{Server: "ci", Event: "ci.*"}}
@@ -103,8 +106,9 @@ func TestBRIDGE1Refused(t *testing.T) {
 			{"events_list", "unknown", m{"unknown": 1}},
 			{"events_subscribe", "event", m{"server": "ci"}},
 			{"events_subscribe", "server: there is no", m{"server": "x", "event": "ci.done"}},
-			{"events_subscribe", "event: the configuration of the bridge does not allow", m{"server": "ci", "event": "other"}},
-			{"events_subscribe", `has no event type "ci.none"`, m{"server": "ci", "event": "ci.none"}},
+			{"events_subscribe", "event: the configuration of the bridge does not allow", m{"server": "ci", "event": "made"}},
+			{"events_subscribe", `has no event type "ci.none"; did you mean "ci.done"? the event types are ci.done, made`, m{"server": "ci", "event": "ci.none"}},
+			{"events_subscribe", `event: ci has no event type "ci_done"; did you mean "ci.done"?`, m{"server": "ci", "event": "ci_done"}},
 			{"events_subscribe", "arguments", m{"server": "ci", "event": "ci.done", "arguments": 1}},
 			{"events_subscribe", "no usable x-coalesce", m{"server": "ci", "event": "ci.done", "arguments": m{"branch": "x"}, "quietSeconds": 5}},
 			{"events_subscribe", "nvalid", m{"server": "ci", "event": "ci.done", "arguments": m{"unknown": "x"}}},

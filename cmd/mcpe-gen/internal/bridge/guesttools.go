@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -14,6 +15,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/cmd/mcpe-gen/internal/bridge/config"
 	"github.com/mcpe-gen/mcpe-gen/cmd/mcpe-gen/internal/bridge/inbox"
 	"github.com/mcpe-gen/mcpe-gen/internal/plain"
+	"github.com/mcpe-gen/mcpe-gen/internal/suggest"
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 )
@@ -136,7 +138,7 @@ func (g *guest) subscribe(ctx context.Context, args json.RawMessage) (any, error
 		s.Coalesce = &config.Coalesce{Off: *in.QuietSeconds == 0, QuietSeconds: *in.QuietSeconds}
 	}
 	if g.e.feed(feedID(s)) == nil && !g.e.c.Allowed(in.Server, in.Event) {
-		return nil, fmt.Errorf("event: the configuration of the bridge does not allow subscriptions to %s of %s; its owner can add it to \"allow\"", in.Event, in.Server)
+		return nil, g.notAllowed(ctx, in.Server, in.Event)
 	}
 	f, was, err := g.e.subscribe(ctx, s)
 	if err != nil {
@@ -147,6 +149,22 @@ func (g *guest) subscribe(ctx context.Context, args json.RawMessage) (any, error
 		Was          bool            `json:"subscribedAlready,omitempty"`
 		Subscription subscriptionRow `json:"subscription"`
 	}{notice, was, g.row(f)}, nil
+}
+
+// notAllowed returns the error for an event type that the configuration does not allow. If the server does not have the
+// type, the error says so.
+func (g *guest) notAllowed(ctx context.Context, server, event string) error {
+	ctx, cancel := context.WithTimeout(ctx, acceptTime)
+	defer cancel()
+	types, err := g.listServer(ctx, server)
+	var names []string
+	for _, k := range types {
+		names = append(names, k.Event)
+	}
+	if err == nil && !slices.Contains(names, event) {
+		return fmt.Errorf("event: %s has no event type %q%s", server, event, suggest.EventTypes(event, names))
+	}
+	return fmt.Errorf("event: the configuration of the bridge does not allow subscriptions to %s of %s; its owner can add it to \"allow\"", event, server)
 }
 
 func (g *guest) unsubscribe(_ context.Context, args json.RawMessage) (any, error) {

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/mcpe-gen/mcpe-gen/internal/plain"
+	"github.com/mcpe-gen/mcpe-gen/internal/suggest"
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 )
 
@@ -21,7 +22,7 @@ func (o Options) chooseEvent(ctx context.Context, catalog []client.Descriptor) (
 	if o.Event != "" {
 		i := slices.IndexFunc(catalog, func(d client.Descriptor) bool { return d.Name == o.Event })
 		if i < 0 {
-			return client.Descriptor{}, usagef("%s has no event type %q; it has %s", o.Target, o.Event, strings.Join(names(catalog), ", "))
+			return client.Descriptor{}, usagef("%s has no event type %q%s", o.Target, o.Event, suggest.EventTypes(o.Event, names(catalog)))
 		}
 		return catalog[i], nil
 	}

@@ -13,7 +13,7 @@ import (
 
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/ir"
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/provider"
-	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
+	"github.com/mcpe-gen/mcpe-gen/internal/suggest"
 )
 
 // Services contains the valid values of --from.
@@ -45,7 +45,7 @@ type UnknownError struct {
 // Error suggests similar names, or all names if there are only a few.
 func (e *UnknownError) Error() string {
 	text := fmt.Sprintf("%s has no event type %q to start from", e.Service, e.Event)
-	if near := source.Suggest(e.Event, e.Names); near != "" {
+	if near := suggest.Nearest(e.Event, e.Names); near != "" {
 		return text + fmt.Sprintf("; did you mean %q?", near)
 	}
 	if len(e.Names) <= 70 {
