@@ -159,8 +159,8 @@ func TestToolsFileKeepsData(t *testing.T) {
 events:
   - name: a.made
     description: Fires when one is made.
-    payloadSchema: {type: object}
-    inputSchema:
+    inputSchema: {type: object}
+    payloadSchema:
       $schema: http://json-schema.org/draft-07/schema#
       type: object
       properties:
@@ -176,7 +176,17 @@ events:
 	var doc struct {
 		Defs  map[string]any `json:"$defs"`
 		Tools []struct {
-			InputSchema struct{ Properties map[string]map[string]any }
+			OutputSchema struct {
+				Properties struct {
+					Events struct {
+						Items struct {
+							Properties struct {
+								Data struct{ Properties map[string]map[string]any }
+							}
+						}
+					}
+				}
+			}
 		}
 	}
 	for _, f := range p.Create {
@@ -189,7 +199,7 @@ events:
 	if len(doc.Defs) != 1 || len(doc.Tools) != 1 {
 		t.Fatalf("%+v", doc)
 	}
-	members := doc.Tools[0].InputSchema.Properties
+	members := doc.Tools[0].OutputSchema.Properties.Events.Items.Properties.Data.Properties
 	if got := members["who"]["$ref"]; got != "#/$defs/Who" {
 		t.Errorf("the reference is %v", got)
 	}

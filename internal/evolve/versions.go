@@ -109,7 +109,7 @@ func (l *library) parse(s *published.Schema, at string) (node, error) {
 
 func (l *library) apart(s *published.Schema, at string) (node, bool) {
 	v, err := validate.Decode(s.Short())
-	if _, isObject := v.(map[string]any); err != nil || !isObject || !validate.Movable(s.Head) || !validate.Movable(s.Tail) {
+	if _, isObject := v.(map[string]any); err != nil || !isObject || !schematree.Movable(s.Head) || !schematree.Movable(s.Tail) {
 		return node{}, false
 	}
 	i := 0

@@ -3,6 +3,7 @@ package schematree
 import (
 	"bytes"
 	"encoding/json"
+	"slices"
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -54,6 +55,13 @@ func Moved(ref, pointer string) string {
 // mayRefer reports whether the schema may contain references. Names may contain escapes.
 func mayRefer(schema []byte) bool {
 	return bytes.Contains(schema, []byte(`"$ref"`)) || bytes.Contains(schema, []byte(`"mapping"`)) || bytes.Contains(schema, []byte(`\u`))
+}
+
+// Movable reports whether a text has the same meaning in a separate document. Such a text does not have identifiers or
+// references that depend on their location.
+func Movable(text []byte) bool {
+	return !slices.ContainsFunc([]string{`"$id"`, `"$anchor"`, `"$dynamicAnchor"`, `"$dynamicRef"`, `"$recursiveAnchor"`, `"$recursiveRef"`},
+		func(keyword string) bool { return bytes.Contains(text, []byte(keyword)) })
 }
 
 // A refFinder reads a schema once and collects its references in text order.

@@ -77,6 +77,9 @@ var (
 	Any = newDialect("", "", "$defs", false, draft2020Keywords, draft07Keywords, map[string]Keyword{"$recursiveRef": {Refers: true}})
 )
 
+// DefinitionKeywords lists the keywords for shared definitions.
+var DefinitionKeywords = []string{Draft2020.Definitions, Draft07.Definitions}
+
 // DialectOf returns the dialect that a $schema identifies, or nil if it is not supported.
 func DialectOf(uri string) *Dialect {
 	switch strings.TrimSuffix(uri, "#") {

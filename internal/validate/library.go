@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"net/url"
-	"slices"
 	"strconv"
 	"sync"
 
@@ -35,7 +34,7 @@ func (l *Library) Compile(s *published.Schema) (*Schema, error) {
 // is invalid.
 func (l *Library) compile(s *published.Schema) *Schema {
 	dialect := dialectOf(s.Short())
-	if dialect == nil || !Movable(s.Head) || !Movable(s.Tail) {
+	if dialect == nil || !schematree.Movable(s.Head) || !schematree.Movable(s.Tail) {
 		return nil
 	}
 	l.mu.Lock()
@@ -82,13 +81,6 @@ func dialectOf(schema json.RawMessage) *schematree.Dialect {
 		return schematree.Draft2020
 	}
 	return schematree.DialectOf(*top.Schema)
-}
-
-// Movable reports whether a text has the same meaning in a separate document. Such a text does not have identifiers or
-// references that depend on their location.
-func Movable(text []byte) bool {
-	return !slices.ContainsFunc([]string{`"$id"`, `"$anchor"`, `"$dynamicAnchor"`, `"$dynamicRef"`, `"$recursiveAnchor"`, `"$recursiveRef"`},
-		func(keyword string) bool { return bytes.Contains(text, []byte(keyword)) })
 }
 
 // A dialectLibrary holds the definitions of one dialect. Each definition is a separate document. Its references to
@@ -163,7 +155,7 @@ func Apart(d *published.Schema, keyword string) (doc any, ok bool) {
 // decodeApart is like [Apart], but replaces each reference with the result of to. If to returns false, decodeApart also
 // returns false.
 func decodeApart(d *published.Schema, to func(ref string) (string, bool)) (doc any, ok bool) {
-	if !Movable(d.Head) || bytes.Contains(d.Head, []byte(`"$schema"`)) {
+	if !schematree.Movable(d.Head) || bytes.Contains(d.Head, []byte(`"$schema"`)) {
 		return nil, false
 	}
 	ok = true

@@ -40,7 +40,7 @@ type result struct {
 // count is the tool of most tests: as many updates as steps.
 var count = task.Type[arguments, update, result]{Info: task.Info{
 	Name: "count", Description: "Counts.",
-	InputSchema:  json.RawMessage(`{"type":"object","properties":{"steps":{"type":"integer","minimum":0},"fail":{"type":"string"}},"required":["steps"],"additionalProperties":false}`),
+	InputSchema:  json.RawMessage(`{"type":"object","properties":{"steps":{"$ref":"#/$defs/Steps"},"fail":{"type":"string"}},"required":["steps"],"additionalProperties":false,"$defs":{"Steps":{"type":"integer","minimum":0}}}`),
 	UpdateSchema: json.RawMessage(`{"type":"object","properties":{"step":{"type":"integer","maximum":100}},"required":["step"]}`),
 	ResultSchema: json.RawMessage(`{"type":"object","properties":{"total":{"type":"integer"}},"required":["total"]}`),
 }}

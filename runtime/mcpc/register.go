@@ -59,7 +59,7 @@ func RegisterTask[A, U, R any](a *Adapter, t task.Type[A, U, R], f Func[A, U, R]
 	if err != nil {
 		return fmt.Errorf("registering task %q: resultSchema: %w", t.Name, err)
 	}
-	tool := &mcp.Tool{Name: t.Name, Title: t.Title, Description: t.Description, InputSchema: t.InputSchema, OutputSchema: output}
+	tool := &mcp.Tool{Name: t.Name, Title: t.Title, Description: t.Description, InputSchema: schematree.Inline(t.InputSchema), OutputSchema: output}
 	return add(a.es.MCP(), tool, func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		own, m, err := takeMetadata(req.Params.Arguments)
 		if err != nil {

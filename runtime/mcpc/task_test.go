@@ -73,7 +73,7 @@ func TestCallbacks(t *testing.T) {
 func TestMetadataAndValidation(t *testing.T) {
 	bubble(t, mcpc.Options{}, nil, func(g *rig) {
 		p := g.dial(legacy)
-		if list, _, _ := strings.Cut(string(p.RPC("tools/list", `{}`).Result), `"outputSchema"`); strings.Contains(list, "mcpc") || strings.Contains(list, "metadata") || !strings.Contains(list, `"count"`) {
+		if list, _, _ := strings.Cut(string(p.RPC("tools/list", `{}`).Result), `"outputSchema"`); strings.Contains(list, "mcpc") || strings.Contains(list, "metadata") || !strings.Contains(list, `"count"`) || !strings.Contains(list, `"steps":{"type":"integer","minimum":0}`) { // without $ref (HOST-4)
 			t.Errorf("tools/list: %s", list)
 		}
 		for args, want := range map[string]string{

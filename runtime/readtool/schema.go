@@ -4,10 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"strconv"
-	"strings"
 
 	"github.com/mcpe-gen/mcpe-gen/internal/schematree"
-	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
 const (
@@ -56,70 +54,32 @@ var mergedKeywords = []string{
 // InputSchema returns an event type's published inputSchema with the arguments of a read tool added. The arguments are
 // the cursor (string or null) and the maximum number of events (at least 1). The other arguments are added unless their
 // names are empty. They are the seconds to wait, the quiet seconds that end a collection, and the start in the past.
-// InputSchema replaces a top-level $ref with its target. The error is a *[SchemaError].
+// The references of inputSchema are replaced by their targets, because some MCP clients do not support them in a tool.
+// References within a recursive schema, and those of a schema that would have more than 64 KiB, remain. The error is a
+// *[SchemaError].
 func InputSchema(input json.RawMessage, n ArgumentNames) (json.RawMessage, error) {
-	schema := inlineRoot(parseObject(input))
+	schema := schematree.ParseMembers(schematree.Inline(input))
 	for _, k := range mergedKeywords {
-		if schema.get(k) != nil {
+		if schema.Get(k) != nil {
 			return nil, &SchemaError{Keyword: k}
 		}
 	}
-	props := parseObject(schema.get("properties"))
+	props := schematree.ParseMembers(schema.Get("properties"))
 	for i, name := range []string{n.Cursor, n.MaxEvents, n.Wait, n.Quiet, n.Since} {
 		if name == "" && i >= 2 {
 			continue
 		}
-		if props.get(name) != nil { // of the type, or a previous one
+		if props.Get(name) != nil { // of the type, or a previous one
 			return nil, &SchemaError{Argument: name}
 		}
-		props = append(props, textMember{name, argumentSchemas[i]})
+		props = append(props, schematree.Property{Name: name, Value: argumentSchemas[i]})
 	}
-	return schema.withMember("type", json.RawMessage(`"object"`)).withMember("properties", props.bytes()).bytes(), nil
+	return schema.With("type", json.RawMessage(`"object"`)).With("properties", props.JSON()).JSON(), nil
 }
 
 // withDescription appends s, as a JSON string, and a closing brace to before.
 func withDescription(before, s string) json.RawMessage {
-	return append(appendString([]byte(before), s), '}')
-}
-
-// maxRefs is the maximum length of a chain of top-level references.
-const maxRefs = 100
-
-// inlineRoot replaces a top-level $ref with its target, so that members can be added.
-func inlineRoot(schema object) object {
-	for range maxRefs {
-		ref := schema.get("$ref")
-		if ref == nil {
-			return schema
-		}
-		target, ok := resolveReference(schema.bytes(), strings.Trim(string(ref), `"`))
-		if !ok {
-			return schema
-		}
-		merged := parseObject(target)
-		for _, m := range schema {
-			if m.key != "$ref" {
-				merged = merged.withMember(m.key, m.value)
-			}
-		}
-		schema = merged
-	}
-	return schema
-}
-
-// resolveReference returns the target of a local reference such as #/$defs/Name.
-func resolveReference(doc json.RawMessage, ref string) (json.RawMessage, bool) {
-	document, fragment, ok := schematree.Cut(ref)
-	tokens, isPointer := wire.SplitPointer(fragment)
-	if !ok || !isPointer || document != "" {
-		return nil, false
-	}
-	for _, t := range tokens {
-		if doc = parseObject(doc).get(t); doc == nil {
-			return nil, false
-		}
-	}
-	return doc, true
+	return append(schematree.AppendString([]byte(before), s), '}')
 }
 
 const dataPointer = "#/properties/events/items/properties/data"
@@ -128,20 +88,20 @@ const dataPointer = "#/properties/events/items/properties/data"
 // occurrences with the payload as data, and a notice about the origin of the data. OutputSchema adjusts references in
 // the payload schema to its new location.
 func OutputSchema(payload json.RawMessage) json.RawMessage {
-	data := parseObject(payload)
-	dialect := data.get("$schema")
-	if data.get("$id") == nil {
-		data = parseObject(schematree.Move(data.without("$schema").bytes(), dataPointer))
+	data := schematree.ParseMembers(payload)
+	dialect := data.Get("$schema")
+	if data.Get("$id") == nil {
+		data = schematree.ParseMembers(schematree.Move(data.Without("$schema").JSON(), dataPointer))
 	}
-	var out object
+	var out schematree.Members
 	if dialect != nil {
-		out = out.withMember("$schema", dialect)
+		out = out.With("$schema", dialect)
 	}
 	occurrence := `{"type":"object","properties":{"eventId":{"type":"string"},"name":{"type":"string"},` +
-		`"timestamp":{"type":"string","format":"date-time"},"data":` + string(data.bytes()) +
+		`"timestamp":{"type":"string","format":"date-time"},"data":` + string(data.JSON()) +
 		`,"_meta":{"type":"object"}},"required":["eventId","name","timestamp","data"]}`
-	out = out.withMember("type", json.RawMessage(`"object"`))
-	out = out.withMember("properties", json.RawMessage(`{"notice":{"type":"string"},"events":{"type":"array","items":`+occurrence+`},`+
+	out = out.With("type", json.RawMessage(`"object"`))
+	out = out.With("properties", json.RawMessage(`{"notice":{"type":"string"},"events":{"type":"array","items":`+occurrence+`},`+
 		`"cursor":{"type":["string","null"]},"truncated":{"type":"boolean"},"hasMore":{"type":"boolean"},"nextPollMs":{"type":"integer"}}`))
-	return out.withMember("required", json.RawMessage(`["events","cursor","truncated","hasMore"]`)).bytes()
+	return out.With("required", json.RawMessage(`["events","cursor","truncated","hasMore"]`)).JSON()
 }

@@ -16,6 +16,8 @@ func TestInputSchema(t *testing.T) {
 		{"no properties", `{}`, `{"cursor":"c"}`, `{"maxEvents":0}`},
 		{"a wait that is too long", `{}`, `{"waitSeconds":0}`, `{"waitSeconds":56}`},
 		{"a burst that is too long", `{}`, `{"quietSeconds":55}`, `{"quietSeconds":56}`}, // COAL-3
+		{"references", `{"properties":{"a":{"$ref":"#/$defs/A"}},"required":["a"],"$defs":{"A":{"type":"array","items":{"$ref":"#/$defs/B"}},"B":{"type":"string"}}}`,
+			`{"a":["x"]}`, `{"a":[1]}`},
 		{"a past that is no text", `{}`, `{"since":null}`, `{"since":10}`},
 		{"a $ref at the top", `{"$ref":"#/$defs/a~1b","$defs":{"a/b":{"type":"object","properties":{"self":{"$ref":"#/$defs/a~1b"}},"additionalProperties":false}}}`,
 			`{"self":{"self":{}},"cursor":"c"}`, `{"self":{"cursor":"c"}}`},
@@ -26,6 +28,9 @@ func TestInputSchema(t *testing.T) {
 			continue
 		}
 		check(t, c.name, got, c.good, c.bad)
+		if recursive := strings.Contains(c.in, "self"); strings.Contains(string(got), "$ref") != recursive || strings.Contains(string(got), "$defs") != recursive {
+			t.Errorf("%s: %s", c.name, got) // HOST-4: some clients refuse references
+		}
 	}
 }
 

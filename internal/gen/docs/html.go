@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
+	"github.com/mcpe-gen/mcpe-gen/internal/schematree"
 )
 
 //go:embed page.css
@@ -73,7 +74,7 @@ func highlight(b *strings.Builder, n *source.Node, margin string) {
 			if n.Kind == source.Array {
 				highlight(b, n.Items[i], margin+"  ")
 			} else {
-				mark("k", source.AppendString(nil, n.Members[i].Key))
+				mark("k", schematree.AppendString(nil, n.Members[i].Key))
 				b.WriteString(": ")
 				highlight(b, n.Members[i].Value, margin+"  ")
 			}

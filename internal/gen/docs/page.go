@@ -11,6 +11,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/sample"
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/schema"
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
+	"github.com/mcpe-gen/mcpe-gen/internal/schematree"
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
@@ -186,7 +187,7 @@ func (all types) event(e model.Event, anchor string) Event {
 // occurrence returns an example event with the given payload.
 func occurrence(name string, data json.RawMessage) json.RawMessage {
 	out := []byte(`{"eventId":"evt_1","name":`)
-	out = source.AppendString(out, name)
+	out = schematree.AppendString(out, name)
 	out = append(out, `,"timestamp":"2026-11-20T08:00:00Z","data":`...)
 	return append(append(out, data...), '}')
 }

@@ -7,12 +7,11 @@ import (
 	"strconv"
 
 	"github.com/dave/jennifer/jen"
-	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/ir"
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/schema"
-	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
 	"github.com/mcpe-gen/mcpe-gen/internal/published"
+	"github.com/mcpe-gen/mcpe-gen/internal/schematree"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/impl/eventsimpl"
 	"github.com/mcpe-gen/mcpe-gen/runtime/readtool"
@@ -69,12 +68,9 @@ func (p *pool) appendSchema(out []byte, s *published.Schema) []byte {
 
 // definitionsStart returns the offset in s.Head at which the definitions object starts.
 func (p *pool) definitionsStart(s *published.Schema) int {
-	members, err := membersOf(s.Short())
-	if err == nil {
-		for _, m := range members {
-			if m.start < len(s.Head) && m.start+len(m.value) > len(s.Head) {
-				return m.start
-			}
+	for _, m := range schematree.ParseMembers(s.Short()) {
+		if m.Start < len(s.Head) && m.Start+len(m.Value) > len(s.Head) {
+			return m.Start
 		}
 	}
 	return bytes.LastIndexByte(s.Head, '{') // reading it back reports the error
@@ -87,11 +83,11 @@ func (p *pool) appendKeys(out []byte, refs []*published.Schema) []byte {
 			out = append(out, ',')
 		}
 		if k := p.keys[d]; k != d.Name {
-			out = append(source.AppendString(append(out, '['), d.Name), ',')
-			out = append(source.AppendString(out, k), ']')
+			out = append(schematree.AppendString(append(out, '['), d.Name), ',')
+			out = append(schematree.AppendString(out, k), ']')
 			continue
 		}
-		out = source.AppendString(out, d.Name)
+		out = schematree.AppendString(out, d.Name)
 	}
 	return out
 }
@@ -103,7 +99,7 @@ func (p *pool) appendDefinitions(out []byte) []byte {
 		if i > 0 {
 			out = append(out, ',')
 		}
-		out = append(append(source.AppendString(out, p.keys[d]), ':'), d.Head...)
+		out = append(append(schematree.AppendString(out, p.keys[d]), ':'), d.Head...)
 	}
 	out = append(out, '}')
 	first := true
@@ -114,55 +110,13 @@ func (p *pool) appendDefinitions(out []byte) []byte {
 		if out = append(out, ','); first {
 			out, first = append(out, `"refs":{`...), false
 		}
-		out = append(source.AppendString(out, p.keys[d]), ":["...)
+		out = append(schematree.AppendString(out, p.keys[d]), ":["...)
 		out = append(p.appendKeys(out, d.Refs), ']')
 	}
 	if !first {
 		out = append(out, '}')
 	}
 	return out
-}
-
-// A jsonMember is a member of a JSON object, with the raw text of its key and value.
-type jsonMember struct {
-	name       string
-	key, value jsontext.Value
-	start      int // of the value
-}
-
-// membersOf returns the members of a compact JSON object. They alias the text. It returns nil for other values, and an
-// error for invalid JSON.
-func membersOf(raw []byte) ([]jsonMember, error) {
-	if len(raw) == 0 || raw[0] != '{' {
-		return nil, nil
-	}
-	dec := jsontext.NewDecoder(bytes.NewBuffer(raw), jsontext.AllowDuplicateNames(true)) // decoding does not copy raw
-	if _, err := dec.ReadToken(); err != nil {
-		return nil, err
-	}
-	var members []jsonMember
-	for dec.PeekKind() == '"' {
-		key, err := dec.ReadValue()
-		if err != nil {
-			return nil, err
-		}
-		end := dec.InputOffset()
-		m := jsonMember{key: raw[end-int64(len(key)) : end : end]}
-		name, err := jsontext.AppendUnquote(nil, key)
-		if err != nil {
-			return nil, err
-		}
-		m.name = string(name)
-		value, err := dec.ReadValue()
-		if err != nil {
-			return nil, err
-		}
-		end = dec.InputOffset()
-		m.start = int(end) - len(value)
-		m.value = raw[m.start:end:end]
-		members = append(members, m)
-	}
-	return members, nil
 }
 
 // A publishedSchema is a schema and the name of its member in [eventsimpl.Schemas].
@@ -208,7 +162,9 @@ func publishedSections(p *ir.Package, o Options) []publishedSection {
 func eventDescription(e *ir.Event, o Options) []byte {
 	s := e.Schema
 	var out []byte
-	text := func(key, value string) { out = append(source.AppendString(append(out, `"`+key+`":`...), value), ',') }
+	text := func(key, value string) {
+		out = append(schematree.AppendString(append(out, `"`+key+`":`...), value), ',')
+	}
 	value := func(key string, v any) {
 		b, err := json.Marshal(v)
 		if err != nil {
@@ -295,7 +251,7 @@ func schemasJSON(p *ir.Package, o Options) ([]byte, error) {
 			body = append(body, `,"`+s.kind+`":{`...)
 		}
 		kind = s.kind
-		body = append(source.AppendString(body, s.name), ":{"...)
+		body = append(schematree.AppendString(body, s.name), ":{"...)
 		if s.event != nil {
 			body = append(body, eventDescription(s.event, o)...)
 		}

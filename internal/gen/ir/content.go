@@ -327,7 +327,7 @@ func (d *describer) unionType(n *source.Node, plan *unionPlan, name string) mode
 			for _, tag := range v.tags {
 				text := json.RawMessage(tag)
 				if !plan.literal {
-					text = source.AppendString(nil, tag)
+					text = schematree.AppendString(nil, tag)
 				}
 				variant.Tags = append(variant.Tags, text)
 			}

@@ -31,7 +31,7 @@ func (o *memberList) json() json.RawMessage {
 		if i > 0 {
 			out = append(out, ',')
 		}
-		out = append(append(source.AppendString(out, name), ':'), o.values[i]...)
+		out = append(append(schematree.AppendString(out, name), ':'), o.values[i]...)
 	}
 	return append(out, '}')
 }

@@ -168,7 +168,7 @@ func (m *maker) generateValue(schemas []*source.Node, at place) (json.RawMessage
 		return json.RawMessage("null"), true
 	}
 	s, ok := m.stringValue(views, at)
-	return source.AppendString(nil, s), ok
+	return schematree.AppendString(nil, s), ok
 }
 
 // appendViews appends s and every schema that applies to the same value. These are the targets of references, the

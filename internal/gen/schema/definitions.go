@@ -72,14 +72,14 @@ func (d *Definitions) text(n *source.Node) json.RawMessage {
 	from := 0
 	for _, h := range b.holes {
 		out = append(out, text[from:h.at]...)
-		out = source.AppendString(out, d.pointer(h.unit, h.name, h.rest))
+		out = schematree.AppendString(out, d.pointer(h.unit, h.name, h.rest))
 		from = h.at
 	}
 	out = append(out, text[from:]...)
 	if b.dialect == schematree.Draft2020 {
 		return out
 	}
-	head := source.AppendString([]byte(`{"$schema":`), b.dialect.URI+"#")
+	head := schematree.AppendString([]byte(`{"$schema":`), b.dialect.URI+"#")
 	if len(out) > len("{}") {
 		head = append(head, ',')
 	}

@@ -5,8 +5,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
 	"github.com/mcpe-gen/mcpe-gen/internal/published"
+	"github.com/mcpe-gen/mcpe-gen/internal/schematree"
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
@@ -48,7 +48,7 @@ func (s *Set) canonicalForm(top *published.Schema) ([]byte, error) {
 		if i > 0 {
 			out = append(out, ',')
 		}
-		out = append(append(source.AppendString(out, d.Name), ':'), text...)
+		out = append(append(schematree.AppendString(out, d.Name), ':'), text...)
 	}
 	return append(out, after...), nil
 }

@@ -125,7 +125,7 @@ func (l *loader) checkPattern(r *root, text string, at source.Range) {
 // require escaping of backslashes.
 func quotedFor(file, text string) string {
 	if strings.EqualFold(filepath.Ext(file), ".json") || strings.ContainsFunc(text, unicode.IsControl) {
-		return string(source.AppendString(nil, text))
+		return string(schematree.AppendString(nil, text))
 	}
 	return "'" + strings.ReplaceAll(text, "'", "''") + "'"
 }

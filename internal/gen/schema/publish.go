@@ -153,7 +153,7 @@ func (b *bundle) publish() *published.Schema {
 		if len(out.Head) > 1 {
 			out.Head = append(out.Head, ',')
 		}
-		out.Head = append(source.AppendString(out.Head, b.dialect.Definitions), ":{"...)
+		out.Head = append(schematree.AppendString(out.Head, b.dialect.Definitions), ":{"...)
 		out.Tail = []byte("}}")
 	} else {
 		out.Head = append(out.Head, '}')
@@ -176,7 +176,7 @@ func (b *bundle) publishedHead() (out []byte, at int) {
 		// The file, the configuration or the target of the $ref declares the dialect, and readers of the published
 		// schema see none of them.
 		out = append(out, `"$schema":`...)
-		out = source.AppendString(out, d.URI+"#")
+		out = schematree.AppendString(out, d.URI+"#")
 	}
 	for _, m := range b.top.Members {
 		before := len(out)
@@ -259,7 +259,7 @@ func (b *bundle) fillHoles(t *template, place int) (out []byte, shift int) {
 		h := &t.holes[i]
 		out = append(out, t.json[from:h.at]...)
 		before := len(out)
-		out = source.AppendString(out, b.referenceText(h))
+		out = schematree.AppendString(out, b.referenceText(h))
 		if h.at < place {
 			shift += len(out) - before
 		}
@@ -363,7 +363,7 @@ func (b *bundle) appendMember(out []byte, n *source.Node, m source.Member, moved
 	if out[len(out)-1] != '{' {
 		out = append(out, ',')
 	}
-	out = source.AppendString(out, m.Key)
+	out = schematree.AppendString(out, m.Key)
 	out = append(out, ':')
 	switch m.Key {
 	case "$ref":
@@ -395,7 +395,7 @@ func (b *bundle) appendValue(out []byte, s schematree.Holds, v *source.Node, mov
 			if i > 0 {
 				out = append(out, ',')
 			}
-			out = source.AppendString(out, m.Key)
+			out = schematree.AppendString(out, m.Key)
 			out = append(out, ':')
 			out = b.appendSchema(out, m.Value, moved)
 		}
@@ -408,7 +408,7 @@ func (b *bundle) appendValue(out []byte, s schematree.Holds, v *source.Node, mov
 func (b *bundle) appendRef(out []byte, at, ref *source.Node, moved bool) []byte {
 	t, d := b.set.ResolveText(at, ref)
 	if d != nil {
-		return source.AppendString(out, ref.Text)
+		return schematree.AppendString(out, ref.Text)
 	}
 	h := hole{at: len(out), to: t, text: ref.Text, moved: moved, root: b.set.places[t.Node].root}
 	h.unit, h.name = b.copiedSchema(h.root, t.Node)
@@ -453,7 +453,7 @@ func (b *bundle) discriminator(out []byte, n, v *source.Node, moved bool) []byte
 		if i > 0 {
 			out = append(out, ',')
 		}
-		out = source.AppendString(out, m.Key)
+		out = schematree.AppendString(out, m.Key)
 		out = append(out, ':')
 		if m.Value != mapping {
 			out = append(out, m.Value.JSON()...)
@@ -464,7 +464,7 @@ func (b *bundle) discriminator(out []byte, n, v *source.Node, moved bool) []byte
 			if j > 0 {
 				out = append(out, ',')
 			}
-			out = source.AppendString(out, e.Key)
+			out = schematree.AppendString(out, e.Key)
 			out = append(out, ':')
 			if e.Value.Kind == source.String && strings.Contains(e.Value.Text, "#") {
 				out = b.appendRef(out, n, e.Value, moved)

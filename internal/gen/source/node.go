@@ -6,8 +6,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/go-json-experiment/json/jsontext"
-
 	"github.com/mcpe-gen/mcpe-gen/internal/schematree"
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
@@ -157,7 +155,7 @@ func (n *Node) appendJSON(b []byte) []byte {
 	case Bool, Number:
 		return append(b, n.Text...)
 	case String:
-		return AppendString(b, n.Text)
+		return schematree.AppendString(b, n.Text)
 	case Array:
 		b = append(b, '[')
 		for i, item := range n.Items {
@@ -173,21 +171,11 @@ func (n *Node) appendJSON(b []byte) []byte {
 		if i > 0 {
 			b = append(b, ',')
 		}
-		b = AppendString(b, m.Key)
+		b = schematree.AppendString(b, m.Key)
 		b = append(b, ':')
 		b = m.Value.appendJSON(b)
 	}
 	return append(b, '}')
-}
-
-// AppendString appends s to b as a JSON string, and escapes only the characters that JSON requires.
-func AppendString(b []byte, s string) []byte {
-	out, err := jsontext.AppendQuote(b, s)
-	if err != nil {
-		// AppendQuote refuses only invalid UTF-8, which Parse rejects.
-		out, _ = jsontext.AppendQuote(b, strings.ToValidUTF8(s, "\uFFFD"))
-	}
-	return out
 }
 
 // Value returns the value as encoding/json with UseNumber would decode it.
