@@ -16,7 +16,7 @@ import (
 // requirementID matches the IDs of docs/requirements.md wherever they are written; diagnostics such
 // as MCPE101 have no hyphen.
 var requirementID = regexp.MustCompile(`\b(?:` +
-	`(?:CAP|LIST|EVOL|ERR|OCC|CUR|POLL|PUSH|SUB|VER|SSRF|HOOK|AUTH|SRV|CLI|CON|COAL|BRIDGE|CONV|TEST|TASK|REP|MODEL|TS|PLUG|JS|OB)-[0-9]+[a-z]?` +
+	`(?:CAP|LIST|EVOL|ERR|OCC|CUR|POLL|PUSH|SUB|VER|SSRF|HOOK|AUTH|SRV|CLI|CON|COAL|HOST|BRIDGE|CONV|TEST|TASK|REP|MODEL|TS|PLUG|JS|OB)-[0-9]+[a-z]?` +
 	`|MCP[EC]-[A-Z]+-[0-9]+|D[0-9]{1,2}|trap [0-9]+)\b`)
 
 // traps matches the traps that a comment or a test's name tells of: "trap 6", "Traps 1, 5 and 6", "Trap6".

@@ -79,7 +79,7 @@ var notSeen = map[string]string{
 
 // notSeenOf says it of all requirements that begin so, and have no check.
 var notSeenOf = []struct{ prefix, why string }{
-	{"CON-", "the API of a consumer"}, {"COAL-", "what is joined is the client's choice"}, {"BRIDGE-", "what reaches an agent is not seen on the wire"},
+	{"CON-", "the API of a consumer"}, {"COAL-", "what is joined is the client's choice"}, {"HOST-", "the tools of a server are its own choice"}, {"BRIDGE-", "what reaches an agent is not seen on the wire"},
 	{"MATCH-", "only its author knows which payloads an argument selects"}, {"ACTOR-", "only its author knows who caused an event"},
 	{"TEST-", "the API of tests"}, {"REP-", "which replica answers is not seen; make cluster tries it"}, {"JS-", "the store's"}, {"OB-", "the relay is beside the database"},
 	{"MCPE-", "another protocol"}, {"MCPC-", "another protocol"}, {"CONV-", "another protocol"}, {"TASK-", "an experiment"},

@@ -106,11 +106,11 @@ var linkedBy = []struct {
 	size                     int64
 	absent                   []string // below runtime
 }{
-	{"none", "", 40, 25_000, 16, 11_500_000, unused},
-	{"webhooks", "--transport http --webhooks", 56, 41_000, 16, 14_200_000, []string{"admin", "oauth", "otelevents", "store/sqlite", "store/postgres"}},
-	{"sqlite", "--store sqlite", 46, 29_500, 23, 16_200_000, []string{"internal/webhooks/delivery", "internal/operators/operate", "internal/cluster/cluster", "otelevents"}},
-	{"postgres", "--transport http --store postgres", 61, 45_500, 21, 18_800_000, []string{"admin", "oauth", "otelevents", "store/sqlite"}},
-	{"all", "--transport http --store postgres --webhooks --auth oauth --console", 66, 49_000, 21, 22_600_000, []string{"otelevents", "store/sqlite"}},
+	{"none", "", 42, 25_000, 16, 11_500_000, unused},
+	{"webhooks", "--transport http --webhooks", 58, 41_000, 16, 14_200_000, []string{"admin", "oauth", "otelevents", "store/sqlite", "store/postgres"}},
+	{"sqlite", "--store sqlite", 48, 29_500, 23, 16_200_000, []string{"internal/webhooks/delivery", "internal/operators/operate", "internal/cluster/cluster", "otelevents"}},
+	{"postgres", "--transport http --store postgres", 63, 45_500, 21, 18_800_000, []string{"admin", "oauth", "otelevents", "store/sqlite"}},
+	{"all", "--transport http --store postgres --webhooks --auth oauth --console", 68, 49_000, 21, 22_600_000, []string{"otelevents", "store/sqlite"}},
 }
 
 // linkedParts are the rows of the page: what an author sets or calls for something, and the package of it.
@@ -172,8 +172,8 @@ func TestLinkedClient(t *testing.T) {
 	linked, modules := importsOf(t, dir, "./listen").closure(scaffoldModule + "/listen")
 	lines, size := countLines(t, linked), buildStripped(t, dir, "./listen")
 	t.Logf("%d packages, %d lines, %d modules, %d bytes", len(linked), lines, modules, size)
-	if len(linked) > 17 || lines > 12_000 || modules > 12 || size > 11_000_000 {
-		t.Error("want at most 17 packages, 12,000 lines, 12 modules, 11,000,000 bytes")
+	if len(linked) > 18 || lines > 12_000 || modules > 12 || size > 11_000_000 {
+		t.Error("want at most 18 packages, 12,000 lines, 12 modules, 11,000,000 bytes")
 	}
 	for _, name := range append([]string{"internal/feed", "internal/streaming", "readtool", "server", "store/memory", "transport"}, unused...) {
 		if _, ok := linked[public+name]; ok {

@@ -9,12 +9,11 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
-const (
-	// maxInlined is the maximum size of a schema in which Inline replaces all references.
-	maxInlined = 64 << 10
-	// maxChain is the maximum length of a chain of references.
-	maxChain = 100
-)
+// MaxInlined is the maximum size in bytes of a schema in which [Inline] replaces all references.
+const MaxInlined = 64 << 10
+
+// maxChain is the maximum length of a chain of references.
+const maxChain = 100
 
 // Inline returns a compact schema in which the targets of references stand in place of the references. It keeps
 // references to a schema that contains itself, and the definitions that these need; at the root it replaces these as
@@ -30,7 +29,7 @@ func Inline(schema json.RawMessage) json.RawMessage {
 	in := inliner{doc: schema, refAlone: DialectOf(dialect) == Draft07, targets: map[string]*target{}}
 	root = in.follow(root, true)
 	if Movable(schema) {
-		if out := in.inline(root); len(out) <= maxInlined {
+		if out := in.inline(root); len(out) <= MaxInlined {
 			return out
 		}
 	}
@@ -52,7 +51,7 @@ type target struct {
 	recursive bool
 }
 
-// inline replaces the references below the root. A result of more than maxInlined bytes is incomplete.
+// inline replaces the references below the root. A result of more than MaxInlined bytes is incomplete.
 func (in *inliner) inline(root Members) json.RawMessage {
 	body := root
 	for _, keyword := range DefinitionKeywords {
@@ -61,7 +60,7 @@ func (in *inliner) inline(root Members) json.RawMessage {
 	out := in.appendSchema(nil, body.JSON())
 	for _, keyword := range DefinitionKeywords {
 		definitions, kept := ParseMembers(root.Get(keyword)), Members(nil)
-		for used := referencesIn(out); len(used) > 0 && len(out) <= maxInlined; used = used[1:] {
+		for used := referencesIn(out); len(used) > 0 && len(out) <= MaxInlined; used = used[1:] {
 			_, fragment, _ := Cut(used[0])
 			path, _ := wire.SplitPointer(fragment)
 			if len(path) < 2 || path[0] != keyword || definitions.Get(path[1]) == nil || kept.Get(path[1]) != nil {
@@ -86,11 +85,11 @@ func referencesIn(schema json.RawMessage) (all []string) {
 	return all
 }
 
-// appendSchema appends a schema, or a list of schemas, with its references replaced. It stops after maxInlined bytes.
+// appendSchema appends a schema, or a list of schemas, with its references replaced. It stops after MaxInlined bytes.
 func (in *inliner) appendSchema(b []byte, schema json.RawMessage) []byte {
 	var list []json.RawMessage
 	switch {
-	case len(b) > maxInlined:
+	case len(b) > MaxInlined:
 		return b
 	case schema[0] == '[' && json.Unmarshal(schema, &list) == nil:
 		b = append(b, '[')

@@ -3,10 +3,6 @@ package schematree_test
 import (
 	"bytes"
 	"encoding/json"
-	"fmt"
-	"iter"
-	"maps"
-	"slices"
 	"strings"
 	"testing"
 
@@ -14,67 +10,26 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/schematree"
 )
 
-// A value is decoded JSON at a place of its document.
-type value struct {
-	root    *value
-	at      string
-	decoded any
-}
-
-func parse(t *testing.T, text string) *value {
+func parse(t *testing.T, text string) schematree.Node {
 	t.Helper()
 	dec := json.NewDecoder(bytes.NewReader([]byte(text)))
 	dec.UseNumber()
-	v := &value{}
-	if err := dec.Decode(&v.decoded); err != nil {
+	var v any
+	if err := dec.Decode(&v); err != nil {
 		t.Fatal(err)
 	}
-	v.root = v
-	return v
+	return schematree.NewNode(v)
 }
 
-func (v *value) below(token string, decoded any) *value {
-	return &value{v.root, v.at + "/" + token, decoded}
+// A document resolves references as a Local does. alone overrides the dialect.
+type document struct {
+	schematree.Local
+	alone bool
 }
 
-func (v *value) Find(name string) (*value, bool) {
-	m, _ := v.decoded.(map[string]any)
-	inner, ok := m[name]
-	return v.below(name, inner), ok
-}
+func (d document) RefAlone(schematree.Node) bool { return d.alone }
 
-func (v *value) Elements() (all []*value, ok bool) {
-	list, ok := v.decoded.([]any)
-	for i, e := range list {
-		all = append(all, v.below(fmt.Sprint(i), e))
-	}
-	return all, ok
-}
-
-func (v *value) All() iter.Seq2[string, *value] {
-	return func(yield func(string, *value) bool) {
-		m, _ := v.decoded.(map[string]any)
-		for _, name := range slices.Sorted(maps.Keys(m)) {
-			if !yield(name, v.below(name, m[name])) {
-				return
-			}
-		}
-	}
-}
-
-func (v *value) Value() any    { return v.decoded }
-func (v *value) Identity() any { return v.at }
-
-// document resolves references in the document of a value.
-type document struct{ alone bool }
-
-func (document) Target(n *value, keyword string) (*value, bool) {
-	ref, _ := n.Find(keyword)
-	text, _ := ref.Value().(string)
-	return schematree.Resolve(n.root, text)
-}
-
-func (d document) RefAlone(*value) bool { return d.alone }
+func at(n schematree.Node) string { return n.Identity().(string) }
 
 // Every keyword that holds schemas gives each of them once; data and unknown keywords hold none.
 func TestEach(t *testing.T) {
@@ -89,10 +44,10 @@ func TestEach(t *testing.T) {
 		{schematree.Draft07, "/$defs/d /dependencies/b /items/0 /items/1 /not /properties/a /properties/items"},
 	} {
 		var got []string
-		schematree.Each(c.dialect, parse(t, text), func(keyword, name string, inner *value) {
-			got = append(got, inner.at)
-			if want := "/" + keyword + "/" + name; name != "" && inner.at != want {
-				t.Errorf("%s is called %s", inner.at, want)
+		schematree.Each(c.dialect, parse(t, text), func(keyword, name string, inner schematree.Node) {
+			got = append(got, at(inner))
+			if want := "/" + keyword + "/" + name; name != "" && at(inner) != want {
+				t.Errorf("%s is called %s", at(inner), want)
 			}
 		})
 		if strings.Join(got, " ") != c.want {
@@ -138,7 +93,7 @@ func TestTypes(t *testing.T) {
 		"1e300": schematree.Integer, "1e-3": schematree.Fraction, "0e9": schematree.Integer, `"1"`: schematree.String, "[]": schematree.Array, "{}": schematree.Object,
 		"9007199254740993.5": schematree.Fraction,
 	} {
-		if got := schematree.TypeOf(parse(t, text).decoded); got != want {
+		if got := schematree.TypeOf(parse(t, text).Value()); got != want {
 			t.Errorf("%s: %v, want %v", text, got, want)
 		}
 	}
@@ -155,7 +110,7 @@ func TestResolve(t *testing.T) {
 	} {
 		at := "none"
 		if n, ok := schematree.Resolve(root, ref); ok {
-			at = n.at
+			at = n.Identity().(string)
 		}
 		if at != want {
 			t.Errorf("%s: %s, want %s", ref, at, want)
@@ -198,7 +153,7 @@ func TestMemberAndElement(t *testing.T) {
 		{`{"properties":{"a":{}},"additionalProperties":false}`, "b", "/additionalProperties"},
 		{`{"properties":{"a":{}}}`, "b", ""},
 	} {
-		views := []*value{parse(t, c.schema)}
+		views := []schematree.Node{parse(t, c.schema)}
 		if got := places(schematree.Member(views, c.name)); got != c.want {
 			t.Errorf("%s of %s: %s", c.name, c.schema, got)
 		}
@@ -214,17 +169,17 @@ func TestMemberAndElement(t *testing.T) {
 		{`{"items":[{}]}`, "/items/0|"},
 		{`{}`, "|"},
 	} {
-		views := []*value{parse(t, c.schema)}
+		views := []schematree.Node{parse(t, c.schema)}
 		if got := places(schematree.Element(views, 0)) + "|" + places(schematree.Element(views, 1)); got != c.want {
 			t.Errorf("%s: %s", c.schema, got)
 		}
 	}
 }
 
-func places(all []*value) string {
-	at := make([]string, len(all))
+func places(all []schematree.Node) string {
+	list := make([]string, len(all))
 	for i, v := range all {
-		at[i] = v.at
+		list[i] = at(v)
 	}
-	return strings.Join(at, " ")
+	return strings.Join(list, " ")
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/mcpe-gen/mcpe-gen/internal/codec"
 	"github.com/mcpe-gen/mcpe-gen/internal/schematree"
+	"github.com/mcpe-gen/mcpe-gen/internal/toolargs"
 	"github.com/mcpe-gen/mcpe-gen/internal/validate"
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
@@ -65,6 +66,7 @@ func RegisterTask[A, U, R any](a *Adapter, t task.Type[A, U, R], f Func[A, U, R]
 		if err != nil {
 			return failed("Invalid arguments: " + err.Error() + "."), nil
 		}
+		own = toolargs.Decode(t.InputSchema, own)
 		if err := s.input.Validate(own); err != nil {
 			return failed("Invalid arguments: " + err.Error() + "."), nil
 		}

@@ -37,6 +37,7 @@ func TestCallbacks(t *testing.T) {
 			"from 0.2.5": {`{"steps":2,"mcpc_params":{"session_id":"s1","task_id":"t1"}}`, "s1", "t1"},
 			"both":       {`{"steps":2,"mcpc_params":{"session_id":"s1"},"_metadata":{"mcpc_session_id":"s0","mcpc_task_id":"t1"}}`, "s1", "t1"},
 			"empty":      {`{"steps":2,"mcpc_params":{}}`, "default", ""},
+			"as text":    {`{"steps":"2","fail":null,"mcpc_params":{}}`, "default", ""}, // HOST-1
 		} {
 			t.Run(version+" "+name, func(t *testing.T) {
 				var way mcpc.Way

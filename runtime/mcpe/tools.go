@@ -10,6 +10,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/mcpe-gen/mcpe-gen/internal/suggest"
+	"github.com/mcpe-gen/mcpe-gen/internal/toolargs"
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/port"
@@ -30,7 +31,7 @@ func (a *Adapter) addTools() {
 		wire.MCPEToolPause: a.pause, wire.MCPEToolResume: a.resume, wire.MCPEToolUpdate: a.update,
 	}
 	for _, t := range a.tools(nil) {
-		a.srv.AddTool(t, a.newHandler(t.Name, serve[t.Name]))
+		a.srv.AddTool(t, a.newHandler(t, serve[t.Name]))
 	}
 }
 
@@ -38,7 +39,7 @@ func (a *Adapter) addTools() {
 func (a *Adapter) refreshTools() {
 	if a.ctx.Err() == nil {
 		t := a.tools(nil)[0]
-		a.srv.AddTool(t, a.newHandler(t.Name, a.subscribe))
+		a.srv.AddTool(t, a.newHandler(t, a.subscribe))
 	}
 }
 
@@ -69,23 +70,23 @@ func (a *Adapter) tailorTools(next mcp.MethodHandler) mcp.MethodHandler {
 }
 
 // newHandler returns a tool handler that calls serve.
-func (a *Adapter) newHandler(name string, serve func(context.Context, *call) (any, *refusal)) mcp.ToolHandler {
+func (a *Adapter) newHandler(t *mcp.Tool, serve func(context.Context, *call) (any, *refusal)) mcp.ToolHandler {
 	return func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
 		c := &call{caller: a.es.CallerOf(ctx, req)}
 		var err *refusal
 		if a.ctx.Err() != nil {
-			return errorResult(name, refuse(mcpewire.CodeInternal, "The server is shutting down.")), nil
+			return errorResult(t.Name, refuse(mcpewire.CodeInternal, "The server is shutting down.")), nil
 		}
-		if c.args, err = parseObject("", req.Params.Arguments); err != nil {
-			return errorResult(name, err), nil
+		if c.args, err = parseObject("", toolargs.Decode(t.InputSchema, req.Params.Arguments)); err != nil {
+			return errorResult(t.Name, err), nil
 		}
 		if c.owner = a.ownerOf(c.caller); c.owner == nil {
-			return errorResult(name, refuse(mcpewire.CodeUnauthorized, "Subscriptions need an authenticated caller here, because the server cannot distinguish clients without a session.")), nil
+			return errorResult(t.Name, refuse(mcpewire.CodeUnauthorized, "Subscriptions need an authenticated caller here, because the server cannot distinguish clients without a session.")), nil
 		}
 		c.caller.AfterReply(func() { a.bind(c.owner, c.caller) })
 		result, err := serve(ctx, c)
 		if err != nil {
-			return errorResult(name, err), nil
+			return errorResult(t.Name, err), nil
 		}
 		raw := encode(result)
 		return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: string(raw)}}, StructuredContent: raw}, nil

@@ -137,7 +137,8 @@ func TestLenientInput(t *testing.T) {
 		for _, args := range []string{`{}`, `null`, `{"filter":null,"delivery":null,"handler":null,"expiresAt":null}`, `{"filter":{},"delivery":{}}`,
 			`{"filter":{"eventTypes":["github.*"],"extra":1},"delivery":{"channels":["realtime","realtime"],"more":{}},"unknown":[]}`,
 			`{"delivery":{"channels":["cron"],"cronSchedule":{"expression":"@daily","maxEventsPerDelivery":1e1}}}`,
-			`{"expiresAt":"2030-01-01t00:00:00.123456789+05:30"}`} {
+			`{"expiresAt":"2030-01-01t00:00:00.123456789+05:30"}`,
+			`{"filter":"{\"eventTypes\":[\"github.*\"]}","delivery":{"channels":"[\"cron\"]","cronSchedule":{"expression":"@daily","maxEventsPerDelivery":"10","aggregateEvents":"true"}}}`} { // HOST-1
 			p.subscribe(args)
 		}
 		res := p.RPC("tools/call", `{"name":"events_subscribe"}`)

@@ -34,6 +34,17 @@ func TestInputSchema(t *testing.T) {
 	}
 }
 
+// HOST-4: references remain in an inputSchema that would have more than 64 KiB without them.
+func TestInputSchemaIsBounded(t *testing.T) {
+	for size, kept := range map[int]bool{20 << 10: false, 40 << 10: true} {
+		text := `{"properties":{"a":{"$ref":"#/$defs/A"},"b":{"$ref":"#/$defs/A"}},"$defs":{"A":{"description":"` + strings.Repeat("x", size) + `"}}}`
+		got, err := InputSchema(json.RawMessage(text), ArgumentNames{}.withDefaults())
+		if err != nil || strings.Contains(string(got), `"$ref"`) != kept || strings.Contains(string(got), `"$defs"`) != kept {
+			t.Errorf("%d: %v in %d bytes", size, err, len(got))
+		}
+	}
+}
+
 func TestInputSchemaRefuses(t *testing.T) {
 	for in, want := range map[string]SchemaError{
 		`{"type":"object","properties":{"cursor":{}}}`:                           {Argument: "cursor"},

@@ -69,6 +69,10 @@ func TestArgumentsAreBounded(t *testing.T) {
 			{`{"tag":"x"` + strings.Repeat(" ", 2990) + `}`, "/arguments", "is 3001 bytes of JSON, at most 3000"},
 			{`{"any":[` + strings.Repeat(`"x",`, 740) + `"x","x"]}`, "", ""},
 			{`{"minLevel":1e15,"any":[]}`, "", ""},
+			// HOST-1: text that encodes a value is a string, and null is a value: only tools take them as agent hosts send them.
+			{`{"minLevel":"3"}`, "/minLevel", "is string, want number"},
+			{`{"any":"[\"x\"]"}`, "/any", "is string, want array"},
+			{`{"redact":null}`, "/redact", "is null, want boolean"},
 			{`{"service":"` + pattern + `"}`, "/service", "is a pattern of 1025 bytes, at most 1024"},
 			{`{"service":"` + pattern[1:] + `"}`, "", ""},
 			{ofSize(3000), "", ""},

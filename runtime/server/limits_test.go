@@ -14,6 +14,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/mcpe-gen/mcpe-gen/internal/schematree"
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/feed"
@@ -256,6 +257,8 @@ var limits = map[string]limit{
 		exceedWebhooks(t, func(o *Options) { o.webhook().Quota.Total = 5 }, 5, func(i int) string { return fmt.Sprint("p", i) })
 	}},
 	"Test of one subscriber under the append lock": {value: fmt.Sprint(topic.MaxCost, " ns"), test: "internal/topic.TestMayMatchIsBounded"},
+
+	"inputSchema of a tool without references": {value: bytesText(schematree.MaxInlined), test: "readtool.TestInputSchemaIsBounded"},
 
 	// Of the carriers.
 	"Body of a request over HTTP":         {value: "4 MiB", test: "transport.TestParityWithSDK"},

@@ -45,7 +45,8 @@ func (s *Server) pollAnswer(ctx context.Context, p *wire.PollParams) (*polling.A
 	return polling.Read(ctx, q)
 }
 
-// pollRequest validates a poll and renews its lease. wait returns how long the poll may be held.
+// pollRequest validates a poll and renews its lease. wait returns how long the poll may be held, and may change the
+// arguments of p.
 func (s *Server) pollRequest(ctx context.Context, p *wire.PollParams, wait func(*definition) time.Duration) (*polling.Request, error) {
 	principal := hook.Principal(ctx)
 	et, d, err := s.lookup(ctx, principal, p.Name)

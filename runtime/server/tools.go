@@ -6,6 +6,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/mcpe-gen/mcpe-gen/internal/toolargs"
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/hook"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/polling"
@@ -93,5 +94,8 @@ func (h toolHost) Poll(ctx context.Context, p *wire.PollParams) (*polling.Answer
 }
 
 func (h toolHost) Check(ctx context.Context, p *wire.PollParams, wait time.Duration) (*polling.Request, error) {
-	return h.s.pollRequest(ctx, p, func(*definition) time.Duration { return wait })
+	return h.s.pollRequest(ctx, p, func(d *definition) time.Duration {
+		p.Arguments = toolargs.Decode(d.inputSchema.JSON(), p.Arguments)
+		return wait
+	})
 }

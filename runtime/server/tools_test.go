@@ -167,3 +167,32 @@ func (u asUser) RoundTrip(r *http.Request) (*http.Response, error) {
 	r.Header.Set("X-User", string(u))
 	return http.DefaultTransport.RoundTrip(r)
 }
+
+// HOST-1: the tools take arguments as agent hosts send them, also those of the event type. The methods
+// of the protocol do not (TestArgumentsAreBounded).
+func TestToolArguments(t *testing.T) {
+	s := newServer(t, Options{})
+	register(t, s, "e", Hooks[filterArgs, incident]{})
+	if err := s.AddReadTools(readTool("e")); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ tool, args, problem string }{
+		{"read_e", `{"minLevel":"3","any":"[\"x\"]","redact":"true","severity":null,"maxEvents":"1","waitSeconds":"0","quietSeconds":null}`, ""},
+		{"read_e", `{"minLevel":"three"}`, `/minLevel`},
+		{"read_e", `{"any":[null]}`, `/any/0`},
+		{"read_e", `{"other":null}`, `/other`},
+		{WaitTool, `{"events":"[{\"name\":\"e\"}]","waitSeconds":"0","maxEvents":null}`, ""},
+		{WaitTool, `{"events":[{"name":"e","arguments":"{\"minLevel\":3}"}],"waitSeconds":0}`, ""},
+		{WaitTool, `{"events":[{"name":"e","arguments":{"minLevel":"3","any":"[]","severity":null}}],"waitSeconds":0}`, ""},
+		{WaitTool, `"{\"events\":[{\"name\":\"e\"}],\"waitSeconds\":0}"`, ""},
+		{WaitTool, `{"events":[{"name":"e","arguments":{"minLevel":"[]"}}],"waitSeconds":0}`, `/minLevel`},
+		{WaitTool, `{"events":"e"}`, `\"/events\",\"message\":\"must be an array`},
+		{WaitTool, `{"events":[{"name":"e"}],"waitSeconds":"56"}`, `is 56, must be an integer`},
+		{WaitTool, `{"events":null}`, `\"/events\",\"message\":\"must be an array`},
+	} {
+		got := string(tool(t, s, c.tool, c.args).Result)
+		if isError := strings.Contains(got, `"isError":true`); isError != (c.problem != "") || !strings.Contains(got, c.problem) {
+			t.Errorf("%s %s: %s", c.tool, c.args, got)
+		}
+	}
+}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/mcpe-gen/mcpe-gen/internal/toolargs"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/polling"
@@ -95,7 +96,7 @@ func (s *Tools) waitForAny(ctx context.Context, req *mcp.CallToolRequest) (json.
 	if err := fault.Bounded(req.Params.Arguments, s.MaxParams+maxCursor); err != nil {
 		return nil, err
 	}
-	p, err := decodeWait(req.Params.Arguments)
+	p, err := decodeWait(toolargs.Decode(json.RawMessage(waitInput), req.Params.Arguments))
 	if err != nil {
 		return nil, err
 	}

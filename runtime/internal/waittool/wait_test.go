@@ -136,7 +136,7 @@ func TestReadToolWaits(t *testing.T) {
 			`{"waitSeconds":56}`:                              `/waitSeconds","message":"is 56, must be an integer from 0 to 55"`,
 			`{"waitSeconds":-1}`:                              `is -1, must be an integer from 0 to 55`,
 			`{"waitSeconds":1.5}`:                             `is 1.5, must be`,
-			`{"waitSeconds":"10"}`:                            `must be an integer from 0 to 55`,
+			`{"waitSeconds":"ten"}`:                           `must be an integer from 0 to 55`,
 			`{"waitSeconds":1e9}`:                             `is 1000000000, must be an integer from 0 to 55`,
 			`{"cursor":"` + strings.Repeat("A", 1<<16) + `"}`: `bytes of JSON, at most 65536`,
 		} {

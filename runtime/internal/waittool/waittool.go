@@ -22,6 +22,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/mcpe-gen/mcpe-gen/internal/suggest"
+	"github.com/mcpe-gen/mcpe-gen/internal/toolargs"
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
@@ -269,7 +270,7 @@ func (s *Tools) readNext(ctx context.Context, t *readtool.Tool, req *mcp.CallToo
 	if err := fault.Bounded(req.Params.Arguments, s.MaxParams); err != nil {
 		return nil, err
 	}
-	p, how, err := toolParams(t, req.Params.Arguments)
+	p, how, err := toolParams(t, toolargs.Decode(t.Tool.InputSchema, req.Params.Arguments))
 	if err != nil {
 		return nil, err
 	}

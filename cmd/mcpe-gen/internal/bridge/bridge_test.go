@@ -51,8 +51,11 @@ func TestBRIDGE1Tools(t *testing.T) {
 		if err := b.call("events_subscribe", dev, &made); err != nil || made.Was || made.Subscription.State != active || made.Subscription.MadeBy != "agent" {
 			t.Fatal(err, made)
 		}
-		if err := b.call("events_subscribe", dev, &made); err != nil || !made.Was {
-			t.Fatal(err, made)
+		asText := map[string]any{"server": "ci", "event": "ci.done", "arguments": `{"branch":"dev"}`, "quietSeconds": nil} // HOST-1
+		for _, again := range []map[string]any{dev, asText} {
+			if err := b.call("events_subscribe", again, &made); err != nil || !made.Was {
+				t.Fatal(err, made)
+			}
 		}
 		h.emit("main", 1)
 		h.emit("dev", 1)
@@ -80,6 +83,29 @@ func TestBRIDGE1Tools(t *testing.T) {
 		h.emit("dev", 2)
 		want(t, b.wait(5))
 		b.end()
+	})
+}
+
+// HOST-1: the arguments of an event type are taken as agent hosts send them, by the schema of the type.
+func TestBRIDGE1ArgumentsAsText(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHouse(t, nil)
+		urgent := typeOf("ci.urgent", nil)
+		urgent.InputSchema = json.RawMessage(`{"type":"object","properties":{"branch":{"type":"string"},"urgent":{"type":"boolean"}},"additionalProperties":false}`)
+		if _, err := server.Register(h.es, urgent, server.Hooks[runArguments, run]{}); err != nil {
+			t.Fatal(err)
+		}
+		b := h.start(t.TempDir(), func(c *config.Config) { c.Allow = []config.Allow{{Server: "ci", Event: "*"}} }, nil)
+		for args, want := range map[string]string{
+			`{"urgent":"true","branch":"true"}`: `{"branch":"true","urgent":true}`,
+			`{"urgent":"false","branch":null}`:  `{"urgent":false}`,
+		} {
+			var made struct{ Subscription subscriptionRow }
+			err := b.call("events_subscribe", map[string]any{"server": "ci", "event": "ci.urgent", "arguments": json.RawMessage(args)}, &made)
+			if got := string(made.Subscription.Arguments); err != nil || got != want {
+				t.Errorf("%s: %s %v", args, got, err)
+			}
+		}
 	})
 }
 

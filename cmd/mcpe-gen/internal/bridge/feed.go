@@ -16,7 +16,6 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/cmd/mcpe-gen/internal/bridge/config"
 	"github.com/mcpe-gen/mcpe-gen/cmd/mcpe-gen/internal/bridge/inbox"
 	"github.com/mcpe-gen/mcpe-gen/internal/plain"
-	"github.com/mcpe-gen/mcpe-gen/internal/suggest"
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
@@ -150,14 +149,13 @@ func (f *feed) consume(ctx context.Context, c *client.Client) error {
 		return fmt.Errorf("listing the event types: %w", err)
 	}
 	var d *client.Descriptor
-	names := make([]string, len(catalog))
 	for i := range catalog {
-		if names[i] = catalog[i].Name; names[i] == f.sub.Event {
+		if catalog[i].Name == f.sub.Event {
 			d = &catalog[i]
 		}
 	}
 	if d == nil {
-		return &refusal{fmt.Sprintf("%s has no event type %q%s", f.sub.Server, f.sub.Event, suggest.EventTypes(f.sub.Event, names))}
+		return unknownEvent(f.sub.Server, f.sub.Event, catalog)
 	}
 	options := []client.SubscribeOption{client.WithMode(f.sub.Mode), client.WithCursorKey(f.id), client.WithMaxAge(f.e.c.CatchUp)}
 	join, latest, err := coalesceSettings(f.sub.Coalesce, d.Meta)

@@ -16,6 +16,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/cmd/mcpe-gen/internal/bridge/inbox"
 	"github.com/mcpe-gen/mcpe-gen/internal/plain"
 	"github.com/mcpe-gen/mcpe-gen/internal/suggest"
+	"github.com/mcpe-gen/mcpe-gen/internal/toolargs"
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 )
@@ -56,9 +57,6 @@ func (g *guest) list(ctx context.Context, args json.RawMessage) (any, error) {
 		}
 		servers = []config.Server{s}
 	}
-	ctx, cancel := context.WithTimeout(ctx, acceptTime)
-	defer cancel()
-	defer context.AfterFunc(g.e.ctx, cancel)()
 	types := make([][]listedType, len(servers))
 	problems := make([]error, len(servers))
 	var asking sync.WaitGroup
@@ -88,12 +86,20 @@ func (g *guest) unknownServer(name string) error {
 	return fmt.Errorf("server: there is no %q; the servers are %s", name, strings.Join(names, ", "))
 }
 
-func (g *guest) listServer(ctx context.Context, name string) ([]listedType, error) {
-	c, err := g.e.servers[name].client(ctx)
+// catalog returns the event types of a server.
+func (g *guest) catalog(ctx context.Context, server string) ([]client.Descriptor, error) {
+	ctx, cancel := context.WithTimeout(ctx, acceptTime)
+	defer cancel()
+	defer context.AfterFunc(g.e.ctx, cancel)()
+	c, err := g.e.servers[server].client(ctx)
 	if err != nil {
 		return nil, err
 	}
-	catalog, err := c.List(ctx)
+	return c.List(ctx)
+}
+
+func (g *guest) listServer(ctx context.Context, name string) ([]listedType, error) {
+	catalog, err := g.catalog(ctx, name)
 	if err != nil {
 		return nil, err
 	}
@@ -129,6 +135,15 @@ func (g *guest) subscribe(ctx context.Context, args json.RawMessage) (any, error
 	if _, ok := g.e.c.Server(in.Server); !ok {
 		return nil, g.unknownServer(in.Server)
 	}
+	allowed := g.e.c.Allowed(in.Server, in.Event)
+	var catalog []client.Descriptor
+	if !allowed || len(in.Arguments) > 0 {
+		catalog, _ = g.catalog(ctx, in.Server) // without it, the server refuses what is wrong
+	}
+	i := slices.IndexFunc(catalog, func(d client.Descriptor) bool { return d.Name == in.Event })
+	if i >= 0 {
+		in.Arguments = toolargs.Decode(catalog[i].InputSchema, in.Arguments)
+	}
 	form, ok := config.Canonical(in.Arguments)
 	if !ok {
 		return nil, errors.New("arguments: they must be a JSON object without repeated names")
@@ -137,8 +152,11 @@ func (g *guest) subscribe(ctx context.Context, args json.RawMessage) (any, error
 	if in.QuietSeconds != nil {
 		s.Coalesce = &config.Coalesce{Off: *in.QuietSeconds == 0, QuietSeconds: *in.QuietSeconds}
 	}
-	if g.e.feed(feedID(s)) == nil && !g.e.c.Allowed(in.Server, in.Event) {
-		return nil, g.notAllowed(ctx, in.Server, in.Event)
+	if g.e.feed(feedID(s)) == nil && !allowed {
+		if len(catalog) > 0 && i < 0 {
+			return nil, fmt.Errorf("event: %w", unknownEvent(in.Server, in.Event, catalog))
+		}
+		return nil, fmt.Errorf("event: the configuration of the bridge does not allow subscriptions to %s of %s; its owner can add it to \"allow\"", in.Event, in.Server)
 	}
 	f, was, err := g.e.subscribe(ctx, s)
 	if err != nil {
@@ -151,20 +169,13 @@ func (g *guest) subscribe(ctx context.Context, args json.RawMessage) (any, error
 	}{notice, was, g.row(f)}, nil
 }
 
-// notAllowed returns the error for an event type that the configuration does not allow. If the server does not have the
-// type, the error says so.
-func (g *guest) notAllowed(ctx context.Context, server, event string) error {
-	ctx, cancel := context.WithTimeout(ctx, acceptTime)
-	defer cancel()
-	types, err := g.listServer(ctx, server)
-	var names []string
-	for _, k := range types {
-		names = append(names, k.Event)
+// unknownEvent returns the error for an event type that is not in a server's catalog.
+func unknownEvent(server, event string, catalog []client.Descriptor) *refusal {
+	names := make([]string, len(catalog))
+	for i, d := range catalog {
+		names[i] = d.Name
 	}
-	if err == nil && !slices.Contains(names, event) {
-		return fmt.Errorf("event: %s has no event type %q%s", server, event, suggest.EventTypes(event, names))
-	}
-	return fmt.Errorf("event: the configuration of the bridge does not allow subscriptions to %s of %s; its owner can add it to \"allow\"", event, server)
+	return &refusal{fmt.Sprintf("%s has no event type %q%s", server, event, suggest.EventTypes(event, names))}
 }
 
 func (g *guest) unsubscribe(_ context.Context, args json.RawMessage) (any, error) {

@@ -12,6 +12,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/mcpe-gen/mcpe-gen/internal/plain"
+	"github.com/mcpe-gen/mcpe-gen/internal/toolargs"
 	"github.com/mcpe-gen/mcpe-gen/internal/validate"
 )
 
@@ -102,7 +103,7 @@ func (w *window) registerTools(s *mcp.Server) error {
 		s.AddTool(&mcp.Tool{Name: k.name, Description: k.description, InputSchema: json.RawMessage(schema.Bytes()),
 			Annotations: &mcp.ToolAnnotations{ReadOnlyHint: k.reads, OpenWorldHint: new(true), DestructiveHint: new(false)}},
 			func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
-				err := checkInput(check, req)
+				err := checkInput(check, schema.Bytes(), req)
 				var result any
 				if err == nil {
 					result, err = k.call(ctx, req)
@@ -120,14 +121,16 @@ func (w *window) registerTools(s *mcp.Server) error {
 	return nil
 }
 
-// checkInput rejects arguments that do not match the schema of a tool. Its error names the invalid members.
-func checkInput(s *validate.Schema, req *mcp.CallToolRequest) error {
+// checkInput decodes the arguments of a call. It rejects arguments that do not match the schema of the tool, with an
+// error that names the invalid members.
+func checkInput(s *validate.Schema, schema json.RawMessage, req *mcp.CallToolRequest) error {
 	if len(req.Params.Arguments) > maxArguments {
 		return fmt.Errorf("the arguments have more than %d bytes", maxArguments)
 	}
 	if len(req.Params.Arguments) == 0 || string(req.Params.Arguments) == "null" {
 		req.Params.Arguments = json.RawMessage(`{}`)
 	}
+	req.Params.Arguments = toolargs.Decode(schema, req.Params.Arguments)
 	err := s.Validate(req.Params.Arguments)
 	bad, ok := errors.AsType[*validate.Error](err)
 	if !ok {
