@@ -99,20 +99,24 @@ func (n ArgumentNames) resolveConflicts(input json.RawMessage) ArgumentNames {
 	}
 }
 
-// MaxName is the maximum length of a tool's name in characters.
-const MaxName = 64
+// Maximum lengths of a tool's name in characters, for names that an author chooses and for default names. Clients prefix
+// names, such as mcp__github__, and many refuse the result if it has more than 64 characters.
+const (
+	MaxName        = 64
+	MaxDefaultName = 48
+)
 
 // Name returns the default name of an event type's read tool. The name is read_ followed by the event's name, with
-// characters other than letters, digits, _ and - replaced by _. If the name is longer than MaxName, it is truncated and
-// ends with the first 8 hexadecimal digits of the SHA-256 of the event's name.
+// characters other than letters, digits, _ and - replaced by _. If the name is longer than MaxDefaultName, it is
+// truncated and ends with the first 8 hexadecimal digits of the SHA-256 of the event's name.
 func Name(event string) string {
 	name := "read_" + strings.Map(toolRune, event)
-	if len(name) <= MaxName {
+	if len(name) <= MaxDefaultName {
 		return name
 	}
 	sum := sha256.Sum256([]byte(event))
 	end := "_" + hex.EncodeToString(sum[:4])
-	return name[:MaxName-len(end)] + end
+	return name[:MaxDefaultName-len(end)] + end
 }
 
 // ValidName reports whether name consists only of letters, digits, _ and -.

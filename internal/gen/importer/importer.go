@@ -385,7 +385,7 @@ func (d *draft) renameTool(w *writer) bool {
 	base := readtool.Name(d.name)
 	for i := 2; ; i++ {
 		end := "_" + strconv.Itoa(i)
-		if name := base[:min(len(base), readtool.MaxName-len(end))] + end; !taken[name] {
+		if name := base[:min(len(base), readtool.MaxDefaultName-len(end))] + end; !taken[name] {
 			yaml.Set(d.node, "x-tool-name", yaml.Text(name))
 			return true
 		}

@@ -23,8 +23,8 @@ func (b *builder) readTool(e *Event, names scope) *Tool {
 		return nil
 	}
 	name := orElse(e.Schema.ToolName, readtool.Name(e.Schema.Name))
-	if full := len("read_") + len(e.Schema.Name); e.Schema.ToolName == "" && full > readtool.MaxName {
-		b.report(source.New("MCPE224", e.Schema.NameRange, "the read tool is called %s: read_ and the event's name have %d characters, and a tool's name at most %d", name, full, readtool.MaxName).
+	if full := len("read_") + len(e.Schema.Name); e.Schema.ToolName == "" && full > readtool.MaxDefaultName {
+		b.report(source.New("MCPE224", e.Schema.NameRange, "the read tool is called %s: read_ and the event's name have %d characters, and a default name at most %d", name, full, readtool.MaxDefaultName).
 			WithHint("choose a name with x-tool-name"))
 	}
 	if !b.toolName(e, name, names) {

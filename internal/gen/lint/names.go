@@ -6,7 +6,9 @@ import (
 	"strings"
 	"unicode"
 
+	"github.com/mcpe-gen/mcpe-gen/internal/gen/schema"
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
+	"github.com/mcpe-gen/mcpe-gen/runtime/readtool"
 )
 
 var (
@@ -61,6 +63,24 @@ func eventNameStyle(p *pass) {
 			hint = "as in " + better
 		}
 		p.addFinding(e.NameRange, e, hint, "event name %q is not lower-case words joined by '_' and '.'", e.Name)
+	}
+}
+
+// toolNameLong reports long names that an author chose. MCPE224 reports long default names.
+func toolNameLong(p *pass) {
+	check := func(at source.Range, e *schema.Event, name string) {
+		if n := len(name); n > readtool.MaxDefaultName {
+			p.addFinding(at, e, "shorten it: clients prefix names, such as mcp__github__, and many refuse more than 64 characters",
+				"the tool name %s has %d characters, more than %d", name, n, readtool.MaxDefaultName)
+		}
+	}
+	for _, e := range p.Events {
+		if n := e.Node.Get("x-tool-name"); n != nil {
+			check(n.Range, e, n.Text)
+		}
+	}
+	for _, t := range p.Tasks {
+		check(t.NameRange, nil, t.Name)
 	}
 }
 

@@ -18,6 +18,7 @@ var table = []entry{
 	{rule.Rule{ID: "SCHEMA_NAME_STYLE", Category: Standard, Severity: source.Warning, Purpose: "Shared schemas are named in UpperCamelCase."}, schemaNameStyle},
 	{rule.Rule{ID: "PROPERTY_NAME_STYLE", Category: Standard, Severity: source.Warning, Purpose: "Properties are named in lowerCamelCase or in snake_case, the same in a whole file."}, propertyNameStyle},
 	{rule.Rule{ID: "ENUM_VALUE_STYLE", Category: Standard, Severity: source.Warning, Purpose: "The words of an enum are written alike."}, enumValueStyle},
+	{rule.Rule{ID: "TOOL_NAME_LONG", Category: Standard, Severity: source.Warning, Purpose: "A tool's name has at most 48 characters: clients prefix names, and many refuse more than 64."}, toolNameLong},
 	{rule.Rule{ID: "ARGUMENT_DESCRIPTION", Category: Standard, Severity: source.Warning, Purpose: "An argument is described, since a model chooses its value by the description."}, argumentDescription},
 	{rule.Rule{ID: "ARGUMENT_UNMATCHED", Category: Standard, Severity: source.Note, Purpose: "An argument has an x-match or a default, or else only hooks can give it a meaning."}, argumentUnmatched},
 	{rule.Rule{ID: "COALESCE_KEY_OPTIONAL", Category: Standard, Severity: source.Warning, Purpose: "The key of an x-coalesce is always there: an event without it is joined with no other."}, coalesceKeyOptional},
