@@ -28,6 +28,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/ingress"
 	"github.com/mcpe-gen/mcpe-gen/runtime/oauth"
+	"github.com/mcpe-gen/mcpe-gen/runtime/overlay"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server/operators"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server/webhooks"
@@ -216,12 +217,17 @@ func subjects(t *testing.T, s *failing) []subject {
 	must(err)
 	metadata := http.NewServeMux()
 	tokens.Register(metadata)
+	next := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, `{"jsonrpc":"2.0","id":1,"result":{}}`)
+	})
 	return []subject{
 		{"runtime/oauth Resource.RequireToken", "access tokens", tokens.RequireToken(transport.NewHandler(es, transport.HandlerOptions{Logger: log})), []request{{"POST", "/mcp", "{}", wrong}, {"POST", "/mcp", "{}", nil}},
 			append(calls, request{"POST", "/mcp", "{}", map[string]string{"Authorization": "Bearer away"}})},
 		{"runtime/oauth Resource.Register", "metadata of access tokens", metadata, []request{{"POST", oauth.MetadataPath, "{}", nil}, {"POST", oauth.MetadataPath + "/other", "{}", nil}}, nil},
 		{"runtime/transport handler.ServeHTTP", "MCP", bearer(transport.NewHandler(es, transport.HandlerOptions{Logger: log})), []request{{"POST", "/mcp", "{}", wrong}, {"POST", "/mcp", "{}", nil}}, calls},
 		{"runtime/transport handler.ServeHTTP", "MCP, direct", bearer(transport.NewHandler(es, transport.HandlerOptions{Logger: log})), []request{{"POST", "/mcp", "{}", wrong}}, calls},
+		{"runtime/overlay handler.ServeHTTP", "MCP next to another server", bearer(overlay.NewHandler(es, next, overlay.Options{Handler: transport.HandlerOptions{Logger: log}})), []request{{"POST", "/mcp", "{}", wrong}, {"POST", "/mcp", "{}", nil}}, calls},
 		{"runtime/transport sseHandler.ServeHTTP", "HTTP+SSE", transport.NewSSEHandler(srv, es, nil), []request{{"POST", "/sse?sessionid=guessed", "{}", wrong}}, nil},
 		{"runtime/transport AllowOrigins", "pages", transport.AllowOrigins(bearer(transport.NewHandler(es, transport.HandlerOptions{Logger: log})), "https://app.example.com"),
 			[]request{{"POST", "/mcp", "{}", map[string]string{"Origin": "https://evil.example.com", "Authorization": "Bearer right"}}, {"POST", "/mcp", "{}", wrong}}, nil},

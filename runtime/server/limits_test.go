@@ -261,14 +261,16 @@ var limits = map[string]limit{
 	"inputSchema of a tool without references": {value: bytesText(schematree.MaxInlined), test: "readtool.TestInputSchemaIsBounded"},
 
 	// Of the carriers.
-	"Body of a request over HTTP":         {value: "4 MiB", test: "transport.TestParityWithSDK"},
-	"Time for a request's body to arrive": {value: "30 s", test: "transport.TestSlowBody"},
-	"Time for one write to a stream":      {value: "30 s", test: "transport.TestStalledReaderIsCut"},
-	"Header of the protocol":              {value: "1 KiB", test: "transport.TestLongHeaders"},
-	"Nesting of a message":                {value: "1,000 levels", test: "transport.TestLineErrors"},
-	"JSON-RPC id":                         {value: "1 KiB", test: "transport.TestLineErrors"},
-	"Early cancellations kept":            {value: "2 s", test: "transport.TestEarlyCancelsAreBounded"},
-	"Caller's text in a message":          {value: fmt.Sprint(wire.MaxShown, " bytes"), test: "internal/fault.TestRefusalMessages"},
+	"Body of a request over HTTP":                                  {value: "4 MiB", test: "transport.TestParityWithSDK"},
+	"Time for a request's body to arrive":                          {value: "30 s", test: "transport.TestSlowBody"},
+	"Time for one write to a stream":                               {value: "30 s", test: "transport.TestStalledReaderIsCut"},
+	"Response that an [overlay](overlay.md) changes":               {value: "4 MiB", test: "overlay.TestLongAndAbortedAnswers"},
+	"Time for the other server's consent to a call, in an overlay": {value: "10 s", test: "overlay.TestUnusableAnswers"},
+	"Header of the protocol":                                       {value: "1 KiB", test: "transport.TestLongHeaders"},
+	"Nesting of a message":                                         {value: "1,000 levels", test: "transport.TestLineErrors"},
+	"JSON-RPC id":                                                  {value: "1 KiB", test: "transport.TestLineErrors"},
+	"Early cancellations kept":                                     {value: "2 s", test: "transport.TestEarlyCancelsAreBounded"},
+	"Caller's text in a message":                                   {value: fmt.Sprint(wire.MaxShown, " bytes"), test: "internal/fault.TestRefusalMessages"},
 
 	// Of webhooks.
 	"Callback URL":                       {value: "2,048 bytes", test: "internal/webhooks/netguard.TestSUB3ParseURL"},

@@ -39,9 +39,9 @@ func (s *Server) AddReadTools(tools ...readtool.Tool) error { return s.tools.Add
 // retention of the logs. See COAL-3.
 func (s *Server) AddWaitTool() error { return s.tools.AddWait() }
 
-// AddToolsTo adds the read tools and the wait tool to another mcp.Server, such as one that exists for one request. These
-// are the tools that AddReadTools and AddWaitTool have added so far. They behave as on the server's own mcp.Server. If a
-// handler of package overlay serves the events, set its option NoTools.
+// AddToolsTo adds the read tools and the wait tool to an mcp.Server that was created for a request. These are the tools
+// that AddReadTools and AddWaitTool have added so far. They behave as on the event server's mcp.Server. If a handler of
+// package overlay serves the events, set its option NoTools.
 func (s *Server) AddToolsTo(srv *mcp.Server) {
 	s.tools.AddTo(srv)
 	srv.AddReceivingMiddleware(func(next mcp.MethodHandler) mcp.MethodHandler {
