@@ -96,7 +96,7 @@ const (
 // unused are the packages that a server without options does not link.
 var unused = []string{"internal/cluster/cluster", "internal/cluster/orders", "internal/cluster/shard", "internal/operators/operate",
 	"internal/webhooks/delivery", "internal/webhooks/netguard", "internal/webhooks/subscriber", "internal/webhooks/verify",
-	"admin", "conversation", "ingress", "mcpc", "mcpe", "oauth", "otelevents", "store/sqlite", "store/postgres"}
+	"admin", "conversation", "ingress", "mcpc", "mcpe", "oauth", "otelevents", "overlay", "store/sqlite", "store/postgres"}
 
 // linkedBy are servers that init writes, with the most that each may link. Packages and lines are ours. A size is that of
 // the stripped binary.
@@ -106,11 +106,11 @@ var linkedBy = []struct {
 	size                     int64
 	absent                   []string // below runtime
 }{
-	{"none", "", 42, 25_000, 16, 11_500_000, unused},
-	{"webhooks", "--transport http --webhooks", 58, 41_000, 16, 14_200_000, []string{"admin", "oauth", "otelevents", "store/sqlite", "store/postgres"}},
-	{"sqlite", "--store sqlite", 48, 29_500, 23, 16_200_000, []string{"internal/webhooks/delivery", "internal/operators/operate", "internal/cluster/cluster", "otelevents"}},
-	{"postgres", "--transport http --store postgres", 63, 45_500, 21, 18_800_000, []string{"admin", "oauth", "otelevents", "store/sqlite"}},
-	{"all", "--transport http --store postgres --webhooks --auth oauth --console", 68, 49_000, 21, 22_600_000, []string{"otelevents", "store/sqlite"}},
+	{"none", "", 43, 25_000, 16, 11_500_000, unused},
+	{"webhooks", "--transport http --webhooks", 59, 41_000, 16, 14_200_000, []string{"admin", "oauth", "otelevents", "store/sqlite", "store/postgres"}},
+	{"sqlite", "--store sqlite", 49, 29_500, 23, 16_200_000, []string{"internal/webhooks/delivery", "internal/operators/operate", "internal/cluster/cluster", "otelevents"}},
+	{"postgres", "--transport http --store postgres", 64, 45_500, 21, 18_800_000, []string{"admin", "oauth", "otelevents", "store/sqlite"}},
+	{"all", "--transport http --store postgres --webhooks --auth oauth --console", 69, 49_000, 21, 22_600_000, []string{"otelevents", "store/sqlite"}},
 }
 
 // linkedParts are the rows of the page: what an author sets or calls for something, and the package of it.
@@ -125,6 +125,7 @@ var linkedParts = [][3]string{
 	{"[webhooks of services](ingress.md) as events", "the generated ingress", "ingress"},
 	{"the metadata of [OAuth](oauth.md)", "`oauth.New`", "oauth"},
 	{"[an outbox](outbox.md) in another database", "`Options.Outbox: box.Relay(…)`", "outbox/pgoutbox"},
+	{"[events next to another server](overlay.md)", "`overlay.NewHandler`", "overlay"},
 	{"[MCPE](mcpe.md)", "`mcpe.New`", "mcpe"},
 	{"[MCPC](mcpc.md)", "`mcpc.New`", "mcpc"},
 	{"[conversation events](conversation.md)", "`conversation.Register`", "conversation"},
