@@ -22,6 +22,7 @@ type announcer struct {
 	id      json.RawMessage // the ID of the listen request; nil for a session
 	expires time.Time       // when the caller's token expires (AUTH-4)
 	opened  func()          // called when the response starts; may be nil
+	acks    bool            // the response starts with the acknowledgment of a listen request
 
 	mu     sync.Mutex // held during writes
 	seam   sse.Seam   // of the events that are passed on
@@ -65,10 +66,13 @@ func (a *announcer) Write(p []byte) (n int, err error) {
 // Flush implements [http.Flusher], which some servers require.
 func (a *announcer) Flush() { _ = a.FlushError() }
 
-// FlushError flushes the response. It waits for an announcement in progress.
+// FlushError flushes the response, which starts it. It waits for an announcement in progress.
 func (a *announcer) FlushError() error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	if !a.acks {
+		a.markStarted()
+	}
 	return a.withDeadline(a.rc.Flush)
 }
 

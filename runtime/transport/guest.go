@@ -9,7 +9,6 @@ import (
 
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/port"
-	"github.com/mcpe-gen/mcpe-gen/runtime/internal/sse"
 )
 
 var _ port.Front = (*handler)(nil)
@@ -55,50 +54,11 @@ func (h *handler) ServeListen(w http.ResponseWriter, r *http.Request, others htt
 
 // ServeSessionGET implements [port.Front].
 func (h *handler) ServeSessionGET(w http.ResponseWriter, r *http.Request, others http.Handler) {
-	a := &guestGET{announcer: h.newAnnouncer(w, listChangedNotification(nil))}
-	ctx, stop := h.registerListener(a.announcer, r, nil)
+	a := h.newAnnouncer(w, listChangedNotification(nil))
+	ctx, stop := h.registerListener(a, r, nil)
 	defer stop()
 	others.ServeHTTP(a, r.WithContext(ctx))
 }
-
-// A guestGET is the response of another server to a standalone GET. The header may be sent long before the first event.
-type guestGET struct {
-	*announcer
-	begun bool
-}
-
-// WriteHeader writes the header. An event stream has then started.
-func (g *guestGET) WriteHeader(status int) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.begun = g.begun || status >= http.StatusOK
-	g.ResponseWriter.WriteHeader(status)
-	if status == http.StatusOK {
-		g.markStarted()
-	}
-}
-
-// Write passes on events, or whatever else the other server answers.
-func (g *guestGET) Write(p []byte) (int, error) {
-	if !g.begun {
-		g.WriteHeader(http.StatusOK)
-	}
-	if mediaType(g.Header().Get("Content-Type")) != sse.ContentType {
-		return g.ResponseWriter.Write(p)
-	}
-	return g.announcer.Write(p)
-}
-
-// FlushError flushes the response, which starts it.
-func (g *guestGET) FlushError() error {
-	if !g.begun {
-		g.WriteHeader(http.StatusOK)
-	}
-	return g.announcer.FlushError()
-}
-
-// Flush implements [http.Flusher], which some servers require.
-func (g *guestGET) Flush() { _ = g.FlushError() }
 
 // ToolNames implements [port.Front].
 func (h *handler) ToolNames() (names []string) {

@@ -34,6 +34,7 @@ func (h *handler) serveListen(w http.ResponseWriter, r *http.Request, p *postBod
 	}
 	asked := parseListenRequest(h.es, env.params)
 	l := &listenWriter{announcer: h.newAnnouncer(w, nil), id: env.id, wish: asked}
+	l.acks = true
 	if asked.listChanged {
 		l.frame = sse.Message(listChangedNotification(env.id))
 	}
