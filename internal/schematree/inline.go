@@ -60,7 +60,7 @@ func (in *inliner) inline(root Members) json.RawMessage {
 	out := in.appendSchema(nil, body.JSON())
 	for _, keyword := range DefinitionKeywords {
 		definitions, kept := ParseMembers(root.Get(keyword)), Members(nil)
-		for used := referencesIn(out); len(used) > 0 && len(out) <= MaxInlined; used = used[1:] {
+		for used := referencesIn(out); len(used) > 0; used = used[1:] {
 			_, fragment, _ := Cut(used[0])
 			path, _ := wire.SplitPointer(fragment)
 			if len(path) < 2 || path[0] != keyword || definitions.Get(path[1]) == nil || kept.Get(path[1]) != nil {

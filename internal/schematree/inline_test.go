@@ -22,7 +22,7 @@ func TestInline(t *testing.T) {
 		{"assertions", `{"items":{"$ref":"#/$defs/A","type":"object","required":["a"]},"$defs":{"A":{"type":"object"}}}`, `{"items":{"type":"object","required":["a"]}}`},
 		{"assertions of both", `{"items":{"$ref":"#/$defs/A","required":["a"],"allOf":[{}]},"$defs":{"A":{"required":["b"]}}}`, `{"items":{"required":["a"],"allOf":[{"required":["b"]},{}]}}`},
 		{"siblings that see others", `{"items":{"$ref":"#/$defs/A","additionalProperties":false},"$defs":{"A":{"properties":{"a":{}}}}}`, `{"items":{"additionalProperties":false,"allOf":[{"properties":{"a":{}}}]}}`},
-		{"draft-07", `{` + draft07 + `,"items":{"$ref":"#/definitions/A","type":"string","title":"T"},"definitions":{"A":{"type":"integer"}}}`, `{` + draft07 + `,"items":{"type":"integer","title":"T"}}`},
+		{"draft-07", `{` + draft07 + `,"items":{"$ref":"#/definitions/A","type":"string","minimum":5,"title":"T"},"definitions":{"A":{"type":"integer"}}}`, `{` + draft07 + `,"items":{"type":"integer","title":"T"}}`},
 		{"a recursive definition and what it needs", `{"properties":{"t":{"$ref":"#/$defs/T"},"s":{"$ref":"#/$defs/S"}},"$defs":{"S":{"type":"string"},"T":{"properties":{"t":{"$ref":"#/$defs/U"},"s":{"$ref":"#/$defs/S"}}},"U":{"items":{"$ref":"#/$defs/T"}},"V":{}}}`,
 			`{"properties":{"t":{"$ref":"#/$defs/T"},"s":{"type":"string"}},"$defs":{"T":{"properties":{"t":{"$ref":"#/$defs/U"},"s":{"type":"string"}}},"U":{"items":{"$ref":"#/$defs/T"}}}}`},
 		{"a recursive root", `{"$ref":"#/$defs/a~1b","$defs":{"a/b":{"properties":{"self":{"$ref":"#/$defs/a~1b"}}}}}`, `{"properties":{"self":{"$ref":"#/$defs/a~1b"}},"$defs":{"a/b":{"properties":{"self":{"$ref":"#/$defs/a~1b"}}}}}`},

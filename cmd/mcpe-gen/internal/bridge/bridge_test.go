@@ -106,6 +106,7 @@ func TestBRIDGE1ArgumentsAsText(t *testing.T) {
 				t.Errorf("%s: %s %v", args, got, err)
 			}
 		}
+		b.end()
 	})
 }
 
