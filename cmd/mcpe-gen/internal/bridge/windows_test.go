@@ -71,6 +71,7 @@ func TestBRIDGE9Windows(t *testing.T) {
 		settled()
 		h.emit("m", 6)
 		waiting.Wait()
+		settled() // m6 counts as read after its response is written
 		if s := second.status(); s.Bridge.Windows != 1 {
 			t.Errorf("%+v", s)
 		}
