@@ -45,6 +45,43 @@ func (et *eventType) emit(ctx context.Context, p any, opts []events.EmitOption) 
 	return nil
 }
 
+// JSONEmitter returns a function that emits payloads in JSON, such as those of a program in another language. The function
+// validates the JSON before it decodes it into the payload type of e: a required member that is missing is an error. Members
+// that the type does not have are dropped. The function returns the same errors as Emit; the text of an
+// events.ErrInvalidPayload names the members. E is inferred, as for [Prepare]. See OCC-4.
+func JSONEmitter[P any, T AnyEmitter, E interface {
+	*T
+	Emit(ctx context.Context, p P, o ...events.EmitOption) error
+}](e E) func(ctx context.Context, payload []byte, o ...events.EmitOption) error {
+	return func(ctx context.Context, payload []byte, o ...events.EmitOption) error {
+		if e == nil {
+			return errNoEmitter
+		}
+		et := Emitter[P](*e).et
+		var p P
+		if err := et.decodePayload(bytes.TrimSpace(payload), &p); err != nil {
+			et.countEmit(ctx, false, err)
+			return fmt.Errorf("emitting %s: %w", et.name, err)
+		}
+		return et.emit(ctx, &p, o)
+	}
+}
+
+// decodePayload validates JSON and decodes it into the payload to which p points.
+func (et *eventType) decodePayload(data []byte, p any) error {
+	d := et.current()
+	if d == nil {
+		return fault.NotFound("event")
+	}
+	if _, err := d.checkData(data); err != nil {
+		return err
+	}
+	if err := codec.Decode(data, p); err != nil {
+		return fmt.Errorf("%w: %w", events.ErrInvalidPayload, err)
+	}
+	return nil
+}
+
 // An outgoing is a validated and encoded occurrence.
 type outgoing struct {
 	entry     store.Entry
