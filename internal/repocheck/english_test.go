@@ -44,7 +44,7 @@ var habits = []habit{
 	{name: "anew, again and again", clues: []string{"anew", "over and over"},
 		pattern: regexp.MustCompile(`\banew\b|\bover and over\b`)},
 	{name: "beside/behind (next to/after)", clues: []string{"beside", "behind "},
-		pattern: regexp.MustCompile(`\bbeside\b|\bbehind (?:it|them|each|the last|every)\b`)},
+		pattern: regexp.MustCompile(`(?:^|[^-])\bbeside\b|\bbehind (?:it|them|each|the last|every)\b`)},
 	{name: "of its own, of their own", clues: []string{" own"},
 		pattern: regexp.MustCompile(`\bof (?:its|their|one's|his) own\b`)},
 	{name: "a yet/again at the end", clues: []string{"yet", "again", "too", "alone", "apart", "at once"},
@@ -327,7 +327,7 @@ func TestHabits(t *testing.T) {
 				t.Errorf("%s is %d times in %q, want 1", h.name, n, text)
 			}
 		}
-		const fine = "It is no longer, was no more, is no different, is no one, is no such thing, is no doubt; the man who told me owns this too"
+		const fine = "It is no longer, was no more, is no different, is no one, is no such thing, is no doubt; the man who told me owns this too with --beside"
 		if n := len(h.find(fine)); n != 0 {
 			t.Errorf("%s is %d times in %q, want 0", h.name, n, fine)
 		}
