@@ -14,6 +14,10 @@ func (s Scaffold) Variables() (all []Variable) {
 	if s.From != nil {
 		all = append(all, Variable{s.From.Env(), s.From.Secret(), "what the webhooks are signed with", true})
 	}
+	if s.Upstream != nil {
+		all = append(all, Variable{"EMIT_TOKEN", "CHANGE-THIS-LONG-SECRET", "the token with which the MCP server emits", true},
+			Variable{Name: "UPSTREAM_URL", About: "the MCP server behind the gateway"})
+	}
 	if s.Store == "postgres" {
 		all = append(all, Variable{"DATABASE_URL", "postgres://localhost/postgres", "a database in which it may create the schema mcpe", true})
 	}
@@ -23,7 +27,7 @@ func (s Scaffold) Variables() (all []Variable) {
 			Variable{Name: "NATS_SINGLE", About: "whether one nats-server is enough, for development"})
 	}
 	if s.Auth == "oauth" {
-		all = append(all, Variable{"OAUTH_RESOURCE", "http://127.0.0.1:8080/mcp", "the public URL of /mcp, the audience of tokens", true},
+		all = append(all, Variable{"OAUTH_RESOURCE", "http://127.0.0.1:8080" + s.Path(), "the public URL of " + s.Path() + ", the audience of tokens", true},
 			Variable{"OAUTH_ISSUER", "https://id.example.com", "your authorization server", true},
 			Variable{"OAUTH_INTROSPECTION", "https://id.example.com/introspect", "its introspection endpoint (RFC 7662)", true},
 			Variable{Name: "OAUTH_CLIENT_ID", About: "the client id for introspection"}, Variable{Name: "OAUTH_CLIENT_SECRET", About: "the client secret for introspection"})

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net/url"
 	"os"
 	"path"
 	"path/filepath"
@@ -30,6 +31,15 @@ func CheckModule(p string) error {
 	}
 	if p == runtimePath {
 		return fmt.Errorf("%q is the module of mcpe-gen itself", p)
+	}
+	return nil
+}
+
+// CheckUpstream returns an error unless text is the URL of an MCP server that a gateway can be in front of.
+func CheckUpstream(text string) error {
+	u, err := url.Parse(text)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" || strings.HasPrefix(u.Path, "/events/") {
+		return fmt.Errorf("%q must be an http or https URL of an MCP server, without a user or a query, and with a path outside of /events/", text)
 	}
 	return nil
 }

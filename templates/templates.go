@@ -1,9 +1,11 @@
 // Package templates contains the files that `mcpe-gen init` writes, without go.mod. They form a small MCP server on
 // stdio or Streamable HTTP. It has one event type with events that are emitted or found by a check, or it converts
-// webhooks of a service into events. The files are written once and then belong to the author.
+// webhooks of a service into events, or it is a gateway in front of another MCP server. The files are written once and then
+// belong to the author.
 //
 // Start at [Render]. The files are in common/ and in a directory for each transport. The files of a notes server are in
-// notes/ and a directory for each source, and those of a webhook server are in webhooks/. Each option has a directory:
+// notes/ and a directory for each source, those of a webhook server are in webhooks/, and those of a gateway in gateway/.
+// Each option has a directory:
 // store/, bearer/, oauth/, console/, prometheus/, otlp/, typescript/. Shared parts are in partial/. The files are text templates over
 // [Scaffold]. Their names end in .tmpl, so that neither the go command nor an editor treats main.go.tmpl as Go.
 //
@@ -18,6 +20,7 @@ import (
 	"fmt"
 	"go/version"
 	"io/fs"
+	"net/url"
 	"slices"
 	"strings"
 	"text/template"
@@ -25,8 +28,8 @@ import (
 	"golang.org/x/mod/module"
 )
 
-//go:embed all:common all:stdio all:http all:notes all:noteshttp all:emit all:check all:webhooks
-//go:embed all:store all:bearer all:oauth all:console all:prometheus all:otlp all:setup all:typescript all:partial
+//go:embed all:common all:stdio all:http all:notes all:noteshttp all:noteevents all:emit all:check all:webhooks
+//go:embed all:store all:bearer all:oauth all:console all:prometheus all:otlp all:setup all:typescript all:gateway all:partial
 var tree embed.FS
 
 // Transports lists the valid values of Scaffold.Transport.
@@ -74,6 +77,9 @@ type Scaffold struct {
 	Vendored bool
 	// From is the service that sends the webhooks. If it is nil, the scaffold is the notes server.
 	From *From
+	// Upstream is the MCP server to which the program adds events as a gateway, or nil. It requires the transport http
+	// and the source emit.
+	Upstream *Upstream
 	// Adopted reports whether the module and its server already exist, for [RenderInto]. RootPackage is then the Go
 	// package in the module's directory. OwnEventFile specifies that mcpe.yaml lists only the scaffold's event file
 	// instead of all event files in events/.
@@ -166,6 +172,31 @@ func (s Scaffold) HasSetup() bool {
 	return s.Adopted && (s.Store != "memory" || s.Auth != "none" || s.Console || s.Metrics != "none")
 }
 
+// An Upstream is an MCP server behind a gateway.
+type Upstream struct {
+	// URL is the URL of its MCP endpoint.
+	URL string
+	// Open reports whether it answers callers without a token. ToolsOnly reports whether it refuses them only the list of
+	// tools.
+	Open, ToolsOnly bool
+}
+
+// UpstreamAuthenticates reports whether only the MCP server behind the gateway authenticates callers.
+func (s Scaffold) UpstreamAuthenticates() bool {
+	return s.Upstream != nil && !s.Upstream.Open && s.Auth == "none"
+}
+
+// Path returns the path of the MCP endpoint.
+func (s Scaffold) Path() string {
+	if s.Upstream == nil {
+		return "/mcp"
+	}
+	if u, err := url.Parse(s.Upstream.URL); err == nil && u.Path != "" {
+		return u.EscapedPath()
+	}
+	return "/"
+}
+
 // A From is a service that sends webhooks, with its initial event types.
 type From struct {
 	// Service is the service's name in event files, for example "standard-webhooks". Title is its display name. GoName
@@ -203,10 +234,13 @@ func (s Scaffold) Package() string {
 // directories returns the directories with the files of the scaffold.
 func (s Scaffold) directories() []string {
 	dirs := []string{"common", s.Transport}
-	if s.From != nil {
+	switch {
+	case s.From != nil:
 		dirs = append(dirs, "webhooks")
-	} else {
-		dirs = append(dirs, "notes", s.Source)
+	case s.Upstream != nil:
+		dirs = append(dirs, "noteevents", s.Source, "gateway")
+	default:
+		dirs = append(dirs, "noteevents", "notes", s.Source)
 		if s.Transport == "http" {
 			dirs = append(dirs, "noteshttp")
 		}
@@ -237,7 +271,7 @@ func (s *Scaffold) Settle() error {
 	s.Store, s.Metrics, s.Tools = cmp.Or(s.Store, "memory"), cmp.Or(s.Metrics, "none"), cmp.Or(s.Tools, "tools")
 	if s.Auth == "" {
 		s.Auth = "bearer"
-		if s.Transport == "stdio" || s.Adopted { // an existing server keeps its authentication
+		if s.Transport == "stdio" || s.Adopted || s.Upstream != nil { // an existing server keeps its authentication
 			s.Auth = "none"
 		}
 	}
@@ -251,6 +285,10 @@ func (s *Scaffold) Settle() error {
 		}
 	}
 	switch stdio := s.Transport == "stdio"; {
+	case s.Upstream != nil && (stdio || s.Source != "emit" || s.From != nil):
+		return errors.New("--beside: an MCP server on HTTP emits the events; leave out --from, --transport stdio and --source check")
+	case s.Upstream != nil && s.Webhooks && s.Auth == "none":
+		return errors.New("--webhooks: subscriptions belong to somebody, and only the MCP server knows its callers; add --auth bearer or --auth oauth")
 	case stdio && s.From != nil:
 		return fmt.Errorf("webhooks come by HTTP: transport %q cannot take them in", s.Transport)
 	case stdio && s.Webhooks:

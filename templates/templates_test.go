@@ -159,6 +159,69 @@ func combinations() (all []Scaffold) {
 	return all
 }
 
+// A gateway for every choice that goes with one: its Go is formatted, its files speak of the path of the MCP server, and
+// only without a token of its own and with a server that answers everybody is nobody authenticated.
+func TestRenderGateway(t *testing.T) {
+	n := 0
+	for _, b := range []Upstream{{URL: "http://127.0.0.1:3000/api/mcp"}, {URL: "https://mcp.example.com", Open: true}, {URL: "http://h/%22x", ToolsOnly: true}} {
+		for _, s := range combinations() {
+			s.Upstream, s.TypeScript = &b, s.Console
+			settled := s
+			fits := s.Transport == "http" && s.Source == "emit" && s.From == nil && (!s.Webhooks || s.Auth == "bearer" || s.Auth == "oauth")
+			if err := settled.Settle(); (err == nil) != fits {
+				t.Errorf("%+v: %v", s, err)
+			}
+			if !fits {
+				continue
+			}
+			n++
+			files, err := Render(s)
+			if err != nil {
+				t.Fatal(err)
+			}
+			has := map[string]string{}
+			for _, f := range files {
+				checkRendered(t, f)
+				if has[f.Path] != "" {
+					t.Errorf("%s is there twice", f.Path)
+				}
+				has[f.Path] = string(f.Content)
+				if path.Ext(f.Path) != ".json" && (strings.Contains(string(f.Content), "8080/mcp") || strings.Contains(string(f.Content), "/notes\"") && path.Ext(f.Path) == ".md") {
+					t.Errorf("%s speaks of another server", f.Path)
+				}
+			}
+			if has["gateway.go"] == "" || has["emit.go"] == "" || has["gateway_test.go"] == "" || has["notes.go"] != "" || has["server_test.go"] != "" {
+				t.Errorf("%+v: the files are not those of a gateway", s)
+			}
+			if nobody := strings.Contains(has["gateway.go"], "Nobody is authenticated"); nobody != (settled.Auth == "none" && b.Open) {
+				t.Errorf("%+v: nobody is authenticated: %v", s, nobody)
+			}
+			if in := strings.Contains(has["gateway.go"], "handler = authenticate(handler)"); in != (settled.Auth != "none") {
+				t.Errorf("%+v: tokens are asked for: %v", s, in)
+			}
+			if in := strings.Contains(has["gateway.go"], "overlay.AskToolsList"); in != b.ToolsOnly {
+				t.Errorf("%+v: tools/list is asked for: %v", s, in)
+			}
+		}
+	}
+	if n != 3*4*3*2*(2*4-2) {
+		t.Errorf("%d gateways", n)
+	}
+}
+
+func TestCheckUpstream(t *testing.T) {
+	for _, good := range []string{"http://127.0.0.1:3000/mcp", "https://mcp.example.com", "http://[::1]/", "http://h/healthz/mcp"} {
+		if err := CheckUpstream(good); err != nil {
+			t.Errorf("%s: %v", good, err)
+		}
+	}
+	for _, bad := range []string{"", "127.0.0.1:3000", "ftp://h/mcp", "http:///mcp", "http://u:p@h/mcp", "http://h/mcp?key=1", "http://h/mcp#x", "http://h/events/mcp", "http://h/\n"} {
+		if CheckUpstream(bad) == nil {
+			t.Errorf("%q is accepted", bad)
+		}
+	}
+}
+
 // The image has nothing but the program, runs as nobody, and does not serve the world without tokens.
 func TestDockerfile(t *testing.T) {
 	for transport, want := range map[string][]string{

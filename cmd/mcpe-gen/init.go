@@ -50,6 +50,12 @@ come from its own schemas (default push, issues and pull_request; issues.opened 
 action). Stripe, Slack and GitLab have a few written by hand; standard-webhooks, hmac
 and cloudevents have an example each.
 
+With --beside URL, the program is a gateway in front of an MCP server in any language,
+which listens at URL. Clients connect to the gateway and see one server, with events.
+The MCP server emits with POST /events/NAME and a token. init asks it once, without a
+token, whether it answers everybody, and says how the gateway knows its callers:
+either the MCP server refuses them, or --auth adds access tokens in front.
+
 In a directory with a go.mod, init adds events to that module: events/, mcpe.yaml, the
 generated packages, generate.go and tools/go.mod. The only existing files it changes are
 go.mod and tools/go.mod, and it shows the changes. If events/ has event files, it generates
@@ -66,8 +72,9 @@ replaces, and the imports that it needs. The code for --store, --auth, --console
 --metrics goes into internal/eventsetup. Without --auth your program's own authentication
 identifies callers.
 
-No network is used. The last lines of the output are the commands to run next;
-the first of them, "go mod tidy" and "go mod tidy -C tools", fetch the modules.
+No network is used, except to ask the server of --beside. The last lines of the output
+are the commands to run next; the first of them, "go mod tidy" and "go mod tidy -C
+tools", fetch the modules.
 
 The new go.mod requires the version of this mcpe-gen. A mcpe-gen built from a
 checkout has no released version; then --replace must name the checkout:
@@ -84,6 +91,8 @@ type initOptions struct {
 	// service is the service whose webhooks become events, or "". events are the initial event types.
 	service string
 	events  []string
+	// upstream is the URL of the MCP server to which a gateway adds events, or "".
+	upstream string
 	// store, auth, metrics, webhooks and console select the features of the new server.
 	store, auth, metrics string
 	webhooks, console    bool
@@ -133,6 +142,7 @@ func newInit(c *command) *cobra.Command {
   mcpe-gen init demo --transport http --source check
   mcpe-gen init demo --transport http --store sqlite --webhooks --auth oauth --console
   mcpe-gen init demo --from github --events issues.opened,release
+  mcpe-gen init demo --beside http://127.0.0.1:3000/mcp  # events for a server in TypeScript
   mcpe-gen init demo --replace ../mcpe-gen
   mcpe-gen init --store sqlite --auth bearer --webhooks  # in a module that has a server
   mcpe-gen init --format json  # the same, with the edits of the server for a coding agent`,
@@ -170,6 +180,15 @@ func newInit(c *command) *cobra.Command {
 				return cli.Refuse(errors.New("--transport is for a new module, and the server of this one is there already; leave the flag out"))
 			}
 			all := initQuestions
+			if given("beside") {
+				if module != nil {
+					return cli.Refuse(errors.New("--beside is for a new module: give init another directory, or leave the flag out to add events to a server in this one"))
+				}
+				if err := s.checkUpstream(given); err != nil {
+					return cli.Refuse(err)
+				}
+				all = all[:1] // only the name of the module is open
+			}
 			if s.service != "" {
 				all = fromQuestions(s.service)
 			}
@@ -196,6 +215,7 @@ func newInit(c *command) *cobra.Command {
 	flags.BoolVar(&s.typescript, "typescript", false, "also write TypeScript, and a program in web/ that follows the events")
 	flags.StringVar(&s.service, "from", "", "service whose webhooks become events: `"+strings.Join(starter.Services, "|")+"`")
 	flags.StringSliceVar(&s.events, "events", nil, "event types of the --from service to start with: `a,b`")
+	flags.StringVar(&s.upstream, "beside", "", "`URL` of an MCP server in any language to which a gateway adds events")
 	flags.StringVar(&s.replace, "replace", "", "`path` of a checkout of mcpe-gen to use instead of a released version")
 	flags.BoolVar(&s.force, "force", false, "add files to a module whose server init does not know")
 	flags.Bool("write", false, "")
@@ -243,6 +263,7 @@ func (c *command) init(ctx context.Context, s initOptions, ask []question) error
 	if err != nil {
 		return cli.Refuse(err)
 	}
+	callers := learnCallers(ctx, &scaffold)
 	files, err := templates.Render(scaffold)
 	if err != nil {
 		return err
@@ -272,7 +293,7 @@ func (c *command) init(ctx context.Context, s initOptions, ask []question) error
 			generated = append(generated, f.Path)
 		}
 	}
-	return c.showStarted(ctx, s, scaffold, generated, present)
+	return c.showStarted(ctx, s, scaffold, generated, present, callers)
 }
 
 // refuseExisting returns err, as a usage error if files are in the way.
@@ -288,6 +309,9 @@ func (s initOptions) scaffold(v cli.Version) (templates.Scaffold, error) {
 	t := templates.Scaffold{Module: s.module, Transport: s.transport, Source: s.source, GoVersion: goVersion,
 		Store: s.store, Auth: s.auth, Webhooks: s.webhooks, Console: s.console, Metrics: s.metrics, TypeScript: s.typescript,
 		Adopted: s.isExistingModule, Existing: s.existing, Example: s.example, Tools: toolsDir(s.dir)}
+	if s.upstream != "" {
+		t.Upstream = &templates.Upstream{URL: s.upstream}
+	}
 	if err := t.Settle(); err != nil {
 		return t, err
 	}
@@ -371,8 +395,8 @@ func (c *command) generateIn(ctx context.Context, dir string) (written []string,
 	return written, nil
 }
 
-// showStarted prints the written files and the commands to run next.
-func (c *command) showStarted(ctx context.Context, s initOptions, scaffold templates.Scaffold, files []string, present templates.Present) error {
+// showStarted prints the written files, how a gateway knows its callers, and the commands to run next.
+func (c *command) showStarted(ctx context.Context, s initOptions, scaffold templates.Scaffold, files []string, present templates.Present, callers string) error {
 	slices.Sort(files)
 	next := append(firstCommands(ctx, s.dir, scaffold.Tools), "go test ./...")
 	next = append(append(next, scaffold.Exports()...), "go run .")
@@ -381,12 +405,18 @@ func (c *command) showStarted(ctx context.Context, s initOptions, scaffold templ
 	if s.service != "" {
 		from = "from " + s.service
 	}
+	if s.upstream != "" {
+		from = "in front of " + s.upstream
+	}
 	if c.Format == "json" {
 		return c.PrintJSON(map[string]any{"from": s.service, "module": scaffold.Module, "directory": s.dir, "transport": s.transport, "source": s.source,
-			"store": scaffold.Store, "auth": scaffold.Auth, "webhooks": scaffold.Webhooks, "console": scaffold.Console, "metrics": scaffold.Metrics, "files": files,
+			"store": scaffold.Store, "auth": scaffold.Auth, "webhooks": scaffold.Webhooks, "console": scaffold.Console, "beside": s.upstream, "callers": callers, "metrics": scaffold.Metrics, "files": files,
 			"kept": append([]string{}, present.Kept...), "extended": append([]string{}, present.Extended...), "edits": []adopt.Edit{}, "next": next})
 	}
 	theirs := ""
+	if callers != "" {
+		theirs = "\nCallers: " + callers
+	}
 	if len(present.Kept) > 0 {
 		theirs += "\nKept as it was: " + strings.Join(present.Kept, ", ")
 	}

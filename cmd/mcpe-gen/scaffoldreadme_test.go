@@ -131,7 +131,7 @@ func (r *running) followReadme(t *testing.T, dir string) {
 	server, said := sh(blocks[0])
 	said.Find(t, regexp.MustCompile(`MCP on http://`))
 	listener, heard := sh(blocks[1])
-	if slices.Contains(templates.Sources, r.about) || r.about == "github" || r.about == "gitlab" || r.about == "hmac" || r.about == "cloudevents" {
+	if slices.Contains(templates.Sources, r.about) || r.isGateway() || r.about == "github" || r.about == "gitlab" || r.about == "hmac" || r.about == "cloudevents" {
 		if len(blocks) < 3 {
 			t.Fatalf("README.md does not say how to see an event: %q", blocks)
 		}
@@ -158,6 +158,9 @@ func (r *running) followReadme(t *testing.T, dir string) {
 		}
 	} else {
 		heard.Find(t, regexp.MustCompile(`by push from`))
+	}
+	if r.isGateway() {
+		runFetch(t, text)
 	}
 	_ = listener.Process.Kill()
 	_ = listener.Wait()

@@ -20,6 +20,7 @@ import (
 
 	"github.com/mcpe-gen/mcpe-gen/cmd/internal/cli"
 	"github.com/mcpe-gen/mcpe-gen/cmd/internal/clitest"
+	"github.com/mcpe-gen/mcpe-gen/cmd/internal/peer"
 	"github.com/mcpe-gen/mcpe-gen/cmd/mcpe-gen/internal/starter"
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
@@ -29,7 +30,7 @@ import (
 
 // A combination is what init was asked for.
 type combination struct {
-	// about is "emit", "check", or the service of --from.
+	// about is "emit", "check", the service of --from, or the URL of --beside.
 	about, transport, store, auth string
 	webhooks, console             bool
 	metrics                       string
@@ -39,6 +40,8 @@ func (c combination) flags() []string {
 	flags := []string{"--transport", c.transport, "--store", c.store, "--metrics", c.metrics}
 	if slices.Contains(templates.Sources, c.about) {
 		flags = append(flags, "--source", c.about)
+	} else if c.isGateway() {
+		flags = append(flags, "--beside", c.about)
 	} else {
 		flags = append(flags, "--from", c.about)
 	}
@@ -53,6 +56,11 @@ func (c combination) flags() []string {
 	}
 	return flags
 }
+
+func (c combination) isGateway() bool { return peer.IsURL(c.about) }
+
+// emits says whether the program emits the notes that it is sent.
+func (c combination) emits() bool { return c.about == "emit" || c.isGateway() }
 
 func (c combination) String() string { return strings.Join(c.flags(), " ") }
 
@@ -159,18 +167,19 @@ func TestScaffolds(t *testing.T) {
 	if testing.Short() {
 		t.Skip("-short: it builds servers")
 	}
-	set, vetted := some, []combination(nil)
+	var set, vetted []combination
 	switch which := os.Getenv("MCPE_GEN_SCAFFOLDS"); which {
 	case "":
+		set = append(slices.Clone(some), gateways(t)[0])
 		for _, service := range starter.Services {
 			vetted = append(vetted, combination{service, "http", "memory", "bearer", false, false, "none"})
 		}
 	case "none":
 		t.Skip("MCPE_GEN_SCAFFOLDS=none: `make scaffolds` runs all of them")
 	case "all":
-		set = all
+		set = append(slices.Clone(all), gateways(t)...)
 	default:
-		set = slices.DeleteFunc(slices.Clone(all), func(c combination) bool { return !strings.Contains(c.String(), which) })
+		set = slices.DeleteFunc(append(slices.Clone(all), gateways(t)...), func(c combination) bool { return !strings.Contains(c.String(), which) })
 		if len(set) == 0 {
 			t.Fatalf("MCPE_GEN_SCAFFOLDS=%s: none of the combinations has it", which)
 		}
@@ -301,6 +310,10 @@ func (r *running) serve(t *testing.T) {
 		issuer := issuer(t, resource)
 		env = append(env, "OAUTH_RESOURCE="+resource, "OAUTH_ISSUER="+issuer, "OAUTH_INTROSPECTION="+issuer)
 		token = "s3cret"
+	case "":
+		if r.isGateway() {
+			token = "s3cret" // which the MCP server behind it asks for
+		}
 	}
 	if r.console {
 		args, env = append(args, "-console", "127.0.0.1:0"), append(env, "OPERATOR_TOKEN="+operatorToken)
@@ -332,7 +345,7 @@ func (r *running) serve(t *testing.T) {
 	}
 	event := r.modes(t, token)
 	before := r.wait(t, token, event, "")
-	if !slices.Contains(templates.Sources, r.about) {
+	if !slices.Contains(templates.Sources, r.about) && !r.isGateway() {
 		if code := status(t, r.base+"/"+packageOf(r.about), "", "{}"); code != http.StatusUnauthorized {
 			t.Errorf("a webhook without a signature: status %d", code)
 		}
@@ -357,7 +370,7 @@ func (r *running) serve(t *testing.T) {
 	terminate(t, r.cmd, r.stderr)
 	r.start(t, args, env)
 	again := r.wait(t, token, event, before.Cursor)
-	if kept := r.store != "memory" && r.about == "emit"; kept != (len(again.Events) == 1) || kept == again.Truncated {
+	if kept := r.store != "memory" && r.emits(); kept != (len(again.Events) == 1) || kept == again.Truncated {
 		t.Errorf("after a restart: %+v", again)
 	}
 	terminate(t, r.cmd, r.stderr)
@@ -375,6 +388,9 @@ func issuer(t *testing.T, resource string) string {
 
 // secret is what the webhooks of its service are signed with.
 func (r *running) secret() []string {
+	if r.isGateway() {
+		return []string{"EMIT_TOKEN=" + emitToken}
+	}
 	f := templates.From{Service: r.about}
 	if r.about == "standard-webhooks" {
 		return []string{f.Env() + "=" + f.Secret()} // which has a form of its own

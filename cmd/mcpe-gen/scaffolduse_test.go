@@ -20,6 +20,13 @@ import (
 
 func (r *running) note(t *testing.T, token string) {
 	t.Helper()
+	if r.isGateway() {
+		if code := status(t, r.base+"/events/note.added", "Bearer "+emitToken, gatewayNote); code != http.StatusNoContent {
+			t.Errorf("POST /events/note.added: status %d\n%s", code, r.stderr)
+		}
+		r.refusesPages(t, emitToken, "/events/note.added", gatewayNote)
+		return
+	}
 	if code := status(t, r.base+"/notes", "Bearer "+token, `{"author": "ada", "text": "hello"}`); code != http.StatusAccepted {
 		t.Errorf("POST /notes: status %d\n%s", code, r.stderr)
 	}
@@ -67,7 +74,7 @@ func (r *running) metric() string {
 	switch {
 	case r.transport == "stdio":
 		return "mcp.events.stream.frames"
-	case slices.Contains(templates.Sources, r.about):
+	case slices.Contains(templates.Sources, r.about), r.isGateway():
 		return "mcp.events.poll.answers"
 	}
 	return "mcp.events.ingress.deliveries"
@@ -108,7 +115,7 @@ func (r *running) collector(t *testing.T) []string {
 	}))
 	t.Cleanup(func() {
 		s.Close()
-		if !metrics.Load() || spans.Load() != (r.webhooks && r.about == "emit") {
+		if !metrics.Load() || spans.Load() != (r.webhooks && r.emits()) {
 			t.Errorf("exported metrics: %v, spans: %v\n%s", metrics.Load(), spans.Load(), r.stderr)
 		}
 	})

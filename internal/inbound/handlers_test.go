@@ -178,6 +178,7 @@ var handlers = map[string]string{
 	"runtime/store/jetstream/example run":                     program,
 	"runtime/store/jetstream/example desk.ServeHTTP":          program,
 	"examples/websocket newHandler":                           program,
+	"templates/gateway literal":                               program,
 	"templates/noteshttp noteServer.postNote":                 program,
 	"docs/proposals/stateless byHand":                         tool,
 	"runtime/eventstest Webhooks.check":                       tool,
