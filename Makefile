@@ -229,6 +229,7 @@ peers: ## Hold client and server against those of other makes (in Go; and with N
 	  mkdir -p bin/peers; cp $(PEERS)/testdata/* bin/peers/; \
 	  npm install --silent --no-fund --no-audit --ignore-scripts --no-package-lock --prefix bin/peers; \
 	  MCPE_TEST_PEERS=$(CURDIR)/bin/peers $(GO) test -count=1 ./$(PEERS); \
+	  MCPE_TEST_PEERS=$(CURDIR)/bin/peers $(GO) test -count=1 -run '^TestGatewayPage$$' ./cmd/mcpe-gen; \
 	  $(GO) test -count=1 -run '^TestPeer' ./runtime/client; \
 	else echo "NOT RUN: the peers of npm, which need Node and npm"; test -z "$$MCPE_TEST_PEERS_REQUIRED"; fi
 
