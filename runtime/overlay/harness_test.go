@@ -72,6 +72,7 @@ type setup struct {
 func newBed(t *testing.T, next http.Handler, s setup) *bed {
 	t.Helper()
 	b := &bed{t: t}
+	s.server.Logger = slog.New(slog.DiscardHandler)
 	var err error
 	if b.es, err = server.New(mcp.NewServer(&mcp.Implementation{Name: "s", Version: "1"}, nil), s.server); err != nil {
 		t.Fatal(err)
