@@ -117,7 +117,7 @@ func (a *answer) readEvents() {
 		if !ok {
 			return
 		}
-		if m, ok := parse(bytes.Clone(sse.Data(event))); ok && m.isResponse() {
+		if m, ok := parse(sse.Data(event)); ok && m.isResponse() {
 			a.message, a.answered = m, true
 			a.got()
 		}
@@ -175,10 +175,9 @@ func errorCode(value jsontext.Value) int64 {
 	return e.Code
 }
 
-// accepts reports whether next accepts the caller. If not, it has answered the request with next's refusal, or with an
-// error if next did not give a usable answer.
-func (h *handler) accepts(w http.ResponseWriter, r *http.Request, m message) bool {
-	q := h.whetherAccepted(m, isModern(r))
+// accepts reports whether next accepts the caller. If not, it has answered the call with next's refusal, or with an error
+// if next did not give a usable answer.
+func (h *handler) accepts(w http.ResponseWriter, r *http.Request, q question, call jsontext.Value) bool {
 	a, err := h.put(r.Context(), h.next, r, q)
 	switch {
 	case r.Context().Err() != nil:
@@ -189,7 +188,7 @@ func (h *handler) accepts(w http.ResponseWriter, r *http.Request, m message) boo
 			status, text = http.StatusGatewayTimeout, "the MCP server next to events did not answer within "+askTimeout.String()
 		}
 		h.log.WarnContext(r.Context(), "overlay: asking whether a caller may use events", "method", q.method, "error", err)
-		writeError(w, status, m.ID, jsonrpc.CodeInternalError, "InternalError: "+text)
+		writeError(w, status, call, jsonrpc.CodeInternalError, "InternalError: "+text)
 		return false
 	case a.consents(q):
 		return true
@@ -201,7 +200,7 @@ func (h *handler) accepts(w http.ResponseWriter, r *http.Request, m message) boo
 		w.Header().Set("Content-Type", contentTypeJSON)
 		id := a.message.ID
 		if string(id) == string(q.id) {
-			id = m.ID
+			id = call
 		}
 		body = response(id, "error", a.message.Error)
 	}

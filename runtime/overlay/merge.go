@@ -26,7 +26,7 @@ func (h *handler) serveMerged(w http.ResponseWriter, r *http.Request, call messa
 		if v != nil && v != http.ErrAbortHandler {
 			panic(v)
 		}
-		if m.finish(v != nil); m.missed != "" {
+		if m.finish(v != nil); m.missed != "" && r.Context().Err() == nil {
 			h.log.WarnContext(r.Context(), "overlay: events were not added to an answer of the MCP server next to them", "method", call.Method, "reason", m.missed)
 		}
 	}()

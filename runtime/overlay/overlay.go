@@ -77,7 +77,7 @@ const (
 	toolNamesAge = time.Second
 )
 
-// An Ask is a question that only an authorized caller of next may ask.
+// An Ask selects the request by which the handler checks a caller.
 type Ask int
 
 const (
@@ -93,7 +93,7 @@ type Options struct {
 	// Handler configures how the event server's methods and tools are served. Sessions are next's, so SessionTimeout,
 	// MaxSessions and the members of Streamable that concern sessions have no effect.
 	Handler transport.HandlerOptions
-	// Ask is the question that next must answer before each call to the event server.
+	// Ask selects the request that next must accept before each call to the event server.
 	Ask Ask
 	// Trusted disables the question: all requests that reach the handler may call the event server. Open streams then do
 	// not keep a session of next alive, and they end with the session only if the client ends it.
@@ -271,11 +271,11 @@ func (h *handler) hasOwn(body []byte) bool {
 
 // serveOwn passes a request to the event server if next accepts the caller.
 func (h *handler) serveOwn(w http.ResponseWriter, r *http.Request, m *message) {
-	c := h.callerOf(r)
-	if !h.trusted && !h.accepts(w, r, *m) {
+	c, q := h.callerOf(r), h.whetherAccepted(*m, isModern(r))
+	if !h.trusted && !h.accepts(w, r, q, m.ID) {
 		return
 	}
-	if c.principal == "" && r.Header.Get("Authorization") != "" {
+	if c.principal == "" && c.token != "" {
 		h.warnOnce(r.Context(), "principal", "overlay: a call with a token does not have a principal, so it cannot use webhooks: "+
 			"set server.Options.Principal, or wrap the handler in authentication")
 	}
@@ -284,7 +284,7 @@ func (h *handler) serveOwn(w http.ResponseWriter, r *http.Request, m *message) {
 		g.Until = time.Now().Add(every)
 	}
 	var leave func()
-	g.Context, leave = h.watch(r, *m, c)
+	g.Context, leave = h.watch(r, q, c)
 	defer leave()
 	*m = message{} // do not keep the params during a stream
 	h.own.ServeGuest(w, ownRequest(r), g)
@@ -294,26 +294,26 @@ func (h *handler) serveOwn(w http.ResponseWriter, r *http.Request, m *message) {
 type caller struct {
 	principal string
 	session   string // ID of next's session
-	token     string // Authorization header of a caller without a principal
+	token     string // Authorization header
 }
 
 func (h *handler) callerOf(r *http.Request) caller {
-	var c caller
+	c := caller{token: r.Header.Get("Authorization")}
 	if !isModern(r) {
 		c.session = r.Header.Get(wire.HeaderSessionID)
 	}
 	c.principal, _ = h.es.Authenticate(r.Context(), &mcp.RequestExtra{TokenInfo: auth.TokenInfoFromContext(r.Context()), Header: r.Header})
-	if c.principal == "" {
-		c.token = r.Header.Get("Authorization")
-	}
 	return c
 }
 
 // key returns the key of the caller's session at the event server, or "" for none. Callers that name the same session
-// have different keys.
+// have different keys. The key of a caller with a principal remains the same when its token is refreshed.
 func (c caller) key() string {
-	if c.session == "" {
+	switch {
+	case c.session == "":
 		return ""
+	case c.principal != "":
+		return "next " + c.session
 	}
 	return "next " + c.session + " " + c.token
 }

@@ -55,8 +55,8 @@ func (s *sessions) end(session string) {
 	}
 }
 
-// A watch asks next from time to time whether the caller of open calls is still accepted. Calls of one caller in one
-// session share a watch. So an open stream keeps its session alive, and ends with it.
+// A watch asks next from time to time whether the caller of open calls is still accepted. Calls in one session with one
+// token share a watch. So an open stream keeps its session alive, and ends with it.
 type watch struct {
 	h     *handler
 	who   caller
@@ -71,14 +71,14 @@ type watch struct {
 
 // watch returns a context for a call, which ends when the request ends, when next ends the session, or when next no
 // longer accepts the caller. The caller must call leave.
-func (h *handler) watch(r *http.Request, m message, c caller) (ctx context.Context, leave func()) {
+func (h *handler) watch(r *http.Request, q question, c caller) (ctx context.Context, leave func()) {
 	ctx, end := context.WithCancel(r.Context())
 	s := &h.sessions
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	w := s.find(c)
 	if w == nil {
-		w = h.newWatch(r, m, c)
+		w = h.newWatch(r, q, c)
 	}
 	w.calls[&end] = struct{}{}
 	return ctx, func() {
@@ -105,10 +105,10 @@ func (s *sessions) find(c caller) *watch {
 }
 
 // newWatch starts a watch. The caller must hold sessions.mu.
-func (h *handler) newWatch(r *http.Request, m message, c caller) *watch {
-	w := &watch{h: h, who: c, asks: h.whetherAccepted(m, isModern(r)), every: h.es.RecheckInterval(), calls: map[*context.CancelFunc]struct{}{}}
+func (h *handler) newWatch(r *http.Request, q question, c caller) *watch {
+	w := &watch{h: h, who: c, asks: q, every: h.es.RecheckInterval(), calls: map[*context.CancelFunc]struct{}{}}
 	w.ctx, w.stop = context.WithCancel(context.WithoutCancel(r.Context()))
-	w.asker = w.asks.request(w.ctx, r) // r itself would keep the body of the call
+	w.asker = q.request(w.ctx, r) // r itself would keep the body of the call
 	if c.session != "" {
 		all := &h.sessions.watches
 		if *all == nil {

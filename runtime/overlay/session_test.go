@@ -284,3 +284,26 @@ func TestGrants(t *testing.T) {
 		})
 	}
 }
+
+// AUTH-2: calls with different tokens in one session are rechecked separately, even if they have the same principal.
+func TestRecheckOfEachToken(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var revoked atomic.Bool
+		b := newBed(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if revoked.Load() && r.Header.Get("Authorization") == "Bearer old" {
+				w.WriteHeader(http.StatusUnauthorized)
+				return
+			}
+			answering(200, "application/json", accepted)(w, r)
+		}), setup{server: server.Options{Principal: func(context.Context, *mcp.RequestExtra) string { return "ada" }}})
+		before, after := b.open("s", "1", "Authorization", "Bearer old"), b.open("s", "2", "Authorization", "Bearer new")
+		revoked.Store(true)
+		time.Sleep(time.Minute)
+		if !ended(before) || ended(after) {
+			t.Error("the call with the revoked token, and no other, must end")
+		}
+		if b.post(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":2}}`, "Mcp-Session-Id", "s", "Authorization", "Bearer newer"); !ended(after) {
+			t.Error("the caller could not cancel with a refreshed token")
+		}
+	})
+}

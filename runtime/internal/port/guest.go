@@ -10,7 +10,8 @@ import (
 // A Guest describes a call that reaches the server through the handler of another MCP server, to which its session
 // belongs.
 type Guest struct {
-	// Context is derived from the request's. Its end ends a stream with a final result, and any other call.
+	// Context is a child of the request's context. When it ends, a stream ends with its final result, and other calls are
+	// canceled.
 	Context context.Context
 	// Session is the key of the session, which is unique for each caller, or "" for none.
 	Session string
