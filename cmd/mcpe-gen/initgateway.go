@@ -61,7 +61,7 @@ func learnCallers(ctx context.Context, t *templates.Scaffold) string {
 		return told + ", so nobody is authenticated and every caller receives every event. Add --auth bearer or --auth oauth to change this."
 	}
 	return told + ", so the gateway asks it before each call about events. For webhooks, callers need a principal: " +
-		"see the TODO in gateway.go, or add --auth oauth."
+		"complete the function principal in gateway.go, or add --auth oauth."
 }
 
 // askAnonymously connects to an MCP server without a token and lists its tools. It returns nil if the server answers

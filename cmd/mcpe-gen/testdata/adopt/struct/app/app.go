@@ -1,4 +1,4 @@
-// Package app has the server in a struct, behind a mux of a package of its own.
+// Package app keeps the server in a struct and mounts it on the mux of another package.
 package app
 
 import (
