@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"os"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -207,6 +208,10 @@ func TestREP8TimesAreTheStores(t *testing.T) {
 	close("refreshed", r.RefreshedAt, 0)
 	close("paused", r.PausedAt, 0)
 	close("last delivery", r.Health.LastDeliveryAt, 0)
+	close("reported", r.Report.At, 0)
+	if host, _ := os.Hostname(); r.Report.Owner != fmt.Sprintf("%s/%d", host, os.Getpid()) {
+		t.Errorf("its owner is %q", r.Report.Owner)
+	}
 	close("the old secret's end", r.Secrets[1].NotAfter, 5*time.Minute)
 	v, _, err := st.Verification(t.Context(), "ann", plain)
 	if err != nil {

@@ -58,6 +58,67 @@ type Health struct {
 	Slow bool
 }
 
+// A Report describes the deliveries to a subscription as its owner last saw them. Operators read it in any process. It
+// is stored only together with progress, so later changes of the owner, NextAt, Held or Sending can be missing.
+type Report struct {
+	// At is when the owner stored the report, or zero if no owner has. Owner is the name of that process, or "" in a
+	// store for one process.
+	At    time.Time `json:"at,omitzero"`
+	Owner string    `json:"owner,omitempty"`
+	// LastErrorAt is the time of the last failed attempt, or zero if no attempt has failed. LastStatus is the HTTP
+	// status of the response, or 0 without one. Its category is Health.LastError; for "proxy", the status is the
+	// proxy's.
+	LastErrorAt time.Time `json:"lastErrorAt,omitzero"`
+	LastStatus  int       `json:"lastStatus,omitempty"`
+	// NextAt is the time of the next attempt, if one is scheduled for a later time. LostAt is when the first occurrence
+	// in retry will be abandoned. Both are zero if deliveries are suspended or paused.
+	NextAt time.Time `json:"nextAt,omitzero"`
+	LostAt time.Time `json:"lostAt,omitzero"`
+	// Held explains why no attempt is made although an occurrence waits. It is HeldLimited, HeldQueued or "".
+	Held string `json:"held,omitempty"`
+	// Sending is the number of attempts in flight.
+	Sending int `json:"sending,omitempty"`
+	// Abandoned counts the occurrences that were abandoned after their last attempt.
+	Abandoned HourCount `json:"abandoned,omitzero"`
+}
+
+// Values of [Report.Held].
+const (
+	HeldLimited = "limited" // by a rate limit, or by the Retry-After of the endpoint
+	HeldQueued  = "queued"  // until a connection is free
+)
+
+// hourSlice is the resolution of an HourCount.
+const hourSlice = 10 * time.Minute
+
+// An HourCount counts events of the last hour, with a resolution of ten minutes. Its zero value is ready to use.
+type HourCount struct {
+	// Slice is the number of the latest period of ten minutes with an event, counted from the Unix epoch.
+	Slice int64 `json:"slice"`
+	// Counts contains the number of events in that period and the five before it, the latest first.
+	Counts [6]uint32 `json:"counts"`
+}
+
+// Add counts an event at the given time.
+func (c *HourCount) Add(now time.Time) {
+	slice := now.UnixNano() / int64(hourSlice)
+	for range min(slice-c.Slice, int64(len(c.Counts))) {
+		copy(c.Counts[1:], c.Counts[:])
+		c.Counts[0] = 0
+	}
+	c.Slice = max(c.Slice, slice)
+	c.Counts[0]++
+}
+
+// LastHour returns the number of events in the 50 to 60 minutes before the given time.
+func (c *HourCount) LastHour(now time.Time) (n int) {
+	passed := max(now.UnixNano()/int64(hourSlice)-c.Slice, 0)
+	for _, count := range c.Counts[:max(int64(len(c.Counts))-passed, 0)] {
+		n += int(count)
+	}
+	return n
+}
+
 // A ControlPosition is a position in the sequence of requests that end subscriptions or signal gaps. A subscription has the position of the latest request before it was admitted. Times cannot order them,
 // because the clocks of processes differ and can be set back. See REP-13.
 type ControlPosition struct {
@@ -115,6 +176,7 @@ type Subscription struct {
 	Requests map[RequestKind]Request
 	Progress Progress
 	Health   Health
+	Report   Report
 }
 
 // A Request is the operators' latest request of one kind to the process that delivers to a subscription. A newer request
@@ -190,12 +252,13 @@ const (
 	RequestEnd    RequestKind = "end"
 )
 
-// An Update changes the progress and health of a subscription.
+// An Update changes the progress, health and report of a subscription.
 type Update struct {
 	ID         string
 	Generation uint64
 	Progress   Progress
 	Health     Health
+	Report     Report
 }
 
 // A Verification records that a principal's events may be sent to a URL. See VER-3.
@@ -213,9 +276,9 @@ type Verification struct {
 // SubscriptionStore.
 type SubscriptionStore interface {
 	// PutSubscription stores s if the stored revision equals s.Revision, which is 0 for a new record. It returns the
-	// new revision, or ErrConflict if the revisions differ. If the generation is unchanged, the stored Progress and
-	// Health are preserved: only SaveProgress changes those of an existing subscription, so that a refresh never undoes
-	// deliveries. The Progress of a new generation is always stored with Open set, so that a crash before the next
+	// new revision, or ErrConflict if the revisions differ. If the generation is unchanged, the stored Progress,
+	// Health and Report are preserved: only SaveProgress changes those of an existing subscription, so that a refresh
+	// never undoes deliveries. The Progress of a new generation is always stored with Open set, so that a crash before the next
 	// write loses nothing.
 	PutSubscription(ctx context.Context, s Subscription) (revision uint64, err error)
 	// Subscription returns the record with the given id and whether it exists.

@@ -1,4 +1,4 @@
-// Package scalar encodes times and spans for the durable stores. Its API has no compatibility guarantee, but it can
+// Package scalar encodes times, spans and JSON for the durable stores. Its API has no compatibility guarantee, but it can
 // always decode values that an earlier version has encoded.
 package scalar
 
@@ -63,6 +63,24 @@ func ParseRequests(text string) (requests map[store.RequestKind]store.Request, e
 	}
 	err = json.Unmarshal([]byte(text), &requests)
 	return requests, err
+}
+
+// Report encodes a report as a JSON object. It returns "" for the zero value.
+func Report(r store.Report) string {
+	if r == (store.Report{}) {
+		return ""
+	}
+	b, _ := json.Marshal(r) // cannot fail: the times come from clocks
+	return string(b)
+}
+
+// ParseReport decodes a report encoded by [Report].
+func ParseReport(text string) (r store.Report, err error) {
+	if text == "" {
+		return r, nil
+	}
+	err = json.Unmarshal([]byte(text), &r)
+	return r, err
 }
 
 // Bytes returns b, or an empty slice if b is nil, because nil would be stored as NULL or omitted.

@@ -159,7 +159,7 @@ func (s *Store) saveSome(ctx context.Context, some []pendingUpdate, h *engine.Sh
 					if x.Generation != u.Generation {
 						continue
 					}
-					b, err := progressOf(u.Progress, u.Health)
+					b, err := progressOf(u.Progress, u.Health, u.Report)
 					if err != nil {
 						return nil, err
 					}

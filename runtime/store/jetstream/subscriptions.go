@@ -37,7 +37,7 @@ type storedSubscription struct {
 	Requests                                       map[store.RequestKind]store.Request `json:",omitempty"`
 }
 
-// A storedProgress is the encoding of a subscription's progress and health in the stream.
+// A storedProgress is the encoding of a subscription's progress, health and report in the stream.
 type storedProgress struct {
 	Epoch, Base                               uint64
 	Settled                                   []store.Span
@@ -47,11 +47,12 @@ type storedProgress struct {
 	SuspendedAfter, FailedSince, LastDelivery int64
 	LastError                                 string
 	Slow                                      bool
+	Report                                    store.Report `json:",omitzero"`
 }
 
-func progressOf(p store.Progress, h store.Health) ([]byte, error) {
+func progressOf(p store.Progress, h store.Health, r store.Report) ([]byte, error) {
 	return json.Marshal(storedProgress{Epoch: p.Epoch, Base: uint64(p.Base), Settled: p.Settled, Open: p.Open, Upstream: []byte(p.Upstream),
-		Suspended: h.Suspended, SuspendedAfter: scalar.Nanos(h.SuspendedAfter), FailedSince: scalar.Nanos(h.FailedSince), LastDelivery: scalar.Nanos(h.LastDeliveryAt), LastError: h.LastError, Slow: h.Slow})
+		Suspended: h.Suspended, SuspendedAfter: scalar.Nanos(h.SuspendedAfter), FailedSince: scalar.Nanos(h.FailedSince), LastDelivery: scalar.Nanos(h.LastDeliveryAt), LastError: h.LastError, Slow: h.Slow, Report: r})
 }
 
 // encodeSubscription encodes a subscription with sealed secrets as the body of a record.
@@ -98,6 +99,7 @@ func (s *Store) decodeWithProgress(r, progress record) (sub store.Subscription, 
 	sub.Progress = store.Progress{Epoch: p.Epoch, Base: store.Position(p.Base), Settled: p.Settled, Open: p.Open, Upstream: string(p.Upstream)}
 	sub.Health = store.Health{Suspended: p.Suspended, SuspendedAfter: scalar.Time(p.SuspendedAfter), FailedSince: scalar.Time(p.FailedSince),
 		LastDeliveryAt: scalar.Time(p.LastDelivery), LastError: p.LastError, Slow: p.Slow}
+	sub.Report = p.Report
 	return sub, nil
 }
 
@@ -244,7 +246,7 @@ func (s *Store) admit(ctx context.Context, sub store.Subscription, q engine.Quot
 		return 0, err
 	}
 	sub.Progress.Open = true // stored only for a new generation
-	progress, err := progressOf(sub.Progress, sub.Health)
+	progress, err := progressOf(sub.Progress, sub.Health, sub.Report)
 	if err != nil {
 		return 0, err
 	}

@@ -46,7 +46,7 @@ func (s *Store) PutSubscription(ctx context.Context, sub store.Subscription) (re
 			return
 		}
 		if old.Revision > 0 && old.Generation == sub.Generation {
-			sub.Progress, sub.Health = old.Progress, old.Health
+			sub.Progress, sub.Health, sub.Report = old.Progress, old.Health, old.Report
 		} else {
 			sub.Progress.Open = true
 		}
@@ -126,7 +126,7 @@ func (s *Store) SaveAttempts(ctx context.Context, updates []store.Update, made [
 			if !ok || sub.Generation != u.Generation {
 				continue
 			}
-			sub.Progress, sub.Health = u.Progress, u.Health
+			sub.Progress, sub.Health, sub.Report = u.Progress, u.Health, u.Report
 			x.records[u.ID] = cloneSubscription(sub)
 			x.attempts.add(u.ID, made[i])
 		}

@@ -15,7 +15,7 @@ import (
 
 const subscriptionColumns = "id, event, shard, principal, url, arguments, secrets, codes, generation, revision, created, refreshed, expires, " +
 	"not_before, truncated, epoch, base, settled, open, upstream, suspended, suspended_after, failed_since, last_delivery, last_error, slow, paused_at, " +
-	"admitted_generation, admitted, schema, requests"
+	"admitted_generation, admitted, schema, requests, report"
 
 // subscriptionValues contains the columns as named arguments.
 var subscriptionValues = "@" + strings.ReplaceAll(subscriptionColumns, ", ", ", @")
@@ -33,7 +33,7 @@ type subscriptionRow struct {
 	Settled                                          string
 	Upstream                                         []byte
 	SuspendedAfter, FailedSince, LastDelivery        int64
-	LastError, Schema, Requests                      string
+	LastError, Schema, Requests, Report              string
 }
 
 // subscriptionArgs returns the column values of a record's next revision.
@@ -49,6 +49,7 @@ func subscriptionArgs(sub store.Subscription, secrets []byte) pgx.NamedArgs {
 		"epoch": int64(p.Epoch), "base": int64(p.Base), "settled": scalar.Spans(p.Settled), "open": p.Open, "upstream": []byte(p.Upstream),
 		"suspended": h.Suspended, "suspended_after": scalar.Nanos(h.SuspendedAfter), "failed_since": scalar.Nanos(h.FailedSince),
 		"last_delivery": scalar.Nanos(h.LastDeliveryAt), "last_error": h.LastError, "slow": h.Slow, "requests": scalar.Requests(sub.Requests),
+		"report": scalar.Report(sub.Report),
 	}
 }
 
@@ -150,6 +151,9 @@ func (s *Store) scanSubscription(row pgx.CollectableRow) (store.Subscription, er
 	}
 	if sub.Requests, err = scalar.ParseRequests(r.Requests); err != nil {
 		return sub, fmt.Errorf("%w: requests of %s: %w", ErrCorrupt, sub.ID, err)
+	}
+	if sub.Report, err = scalar.ParseReport(r.Report); err != nil {
+		return sub, fmt.Errorf("%w: report of %s: %w", ErrCorrupt, sub.ID, err)
 	}
 	return sub, nil
 }
@@ -277,14 +281,15 @@ func (s *Store) saveProgress(ctx context.Context, updates []store.Update, tried 
 		// Lock rows in the order of their ids to prevent deadlocks.
 		b.Queue(s.qualify(`SELECT 1 FROM @.subscriptions WHERE id = ANY ($1) ORDER BY id FOR UPDATE`), u.ids)
 		b.Queue(s.qualify(`UPDATE @.subscriptions s SET epoch = u.epoch, base = u.base, settled = u.settled, open = u.open, upstream = u.upstream, suspended = u.suspended,
-			suspended_after = u.suspended_after, failed_since = u.failed_since, last_delivery = u.last_delivery, last_error = u.last_error, slow = u.slow
+			suspended_after = u.suspended_after, failed_since = u.failed_since, last_delivery = u.last_delivery, last_error = u.last_error, slow = u.slow,
+			report = u.report
 			FROM unnest(@ids::text[], @generations::bigint[], @epochs::bigint[], @bases::bigint[], @settled::text[], @open::boolean[], @upstream::bytea[],
-				@suspended::boolean[], @suspended_after::bigint[], @failed_since::bigint[], @last_delivery::bigint[], @last_error::text[], @slow::boolean[])
-				AS u (id, generation, epoch, base, settled, open, upstream, suspended, suspended_after, failed_since, last_delivery, last_error, slow)
+				@suspended::boolean[], @suspended_after::bigint[], @failed_since::bigint[], @last_delivery::bigint[], @last_error::text[], @slow::boolean[], @reports::text[])
+				AS u (id, generation, epoch, base, settled, open, upstream, suspended, suspended_after, failed_since, last_delivery, last_error, slow, report)
 			WHERE s.id = u.id AND s.generation = u.generation AND (@topic::text IS NULL OR s.event = @topic AND s.shard = @number::integer)`),
 			pgx.NamedArgs{"ids": u.ids, "generations": u.generations, "epochs": u.epochs, "bases": u.bases, "settled": u.settled, "open": u.open, "upstream": u.upstream,
 				"suspended": u.suspended, "suspended_after": u.suspendedAfter, "failed_since": u.failedSince, "last_delivery": u.lastDelivery,
-				"last_error": u.lastError, "slow": u.slow, "topic": topic, "number": number})
+				"last_error": u.lastError, "slow": u.slow, "reports": u.reports, "topic": topic, "number": number})
 		s.saveAttempts(b, &attempts, topic, number)
 	})
 	for i, id := range attempts.ids {
@@ -295,7 +300,7 @@ func (s *Store) saveProgress(ctx context.Context, updates []store.Update, tried 
 
 // progressRows contains updates, with one array per column.
 type progressRows struct {
-	ids, settled, lastError                                               []string
+	ids, settled, lastError, reports                                      []string
 	generations, epochs, bases, suspendedAfter, failedSince, lastDelivery []int64
 	upstream                                                              [][]byte
 	open, suspended, slow                                                 []bool
@@ -308,5 +313,5 @@ func (u *progressRows) add(x store.Update) {
 	u.open, u.upstream, u.suspended = append(u.open, p.Open), append(u.upstream, []byte(p.Upstream)), append(u.suspended, h.Suspended)
 	u.suspendedAfter, u.failedSince = append(u.suspendedAfter, scalar.Nanos(h.SuspendedAfter)), append(u.failedSince, scalar.Nanos(h.FailedSince))
 	u.lastDelivery, u.lastError = append(u.lastDelivery, scalar.Nanos(h.LastDeliveryAt)), append(u.lastError, h.LastError)
-	u.slow = append(u.slow, h.Slow)
+	u.slow, u.reports = append(u.slow, h.Slow), append(u.reports, scalar.Report(x.Report))
 }

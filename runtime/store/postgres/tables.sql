@@ -70,6 +70,7 @@ CREATE TABLE @.subscriptions (
 	admitted_generation bigint NOT NULL,
 	admitted bigint NOT NULL, -- position in the generation
 	requests text NOT NULL, -- JSON object, empty for none
+	report text NOT NULL, -- JSON object, empty for none
 	schema text NOT NULL
 ) WITH (fillfactor = 70);
 CREATE INDEX subscriptions_shard ON @.subscriptions (event, shard, id);

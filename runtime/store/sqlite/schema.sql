@@ -51,7 +51,8 @@ CREATE TABLE subscriptions (
 	paused_at INTEGER NOT NULL,
 	admitted_generation INTEGER NOT NULL,
 	admitted INTEGER NOT NULL, -- position in the generation
-	requests TEXT NOT NULL -- JSON object, empty for none
+	requests TEXT NOT NULL, -- JSON object, empty for none
+	report TEXT NOT NULL -- JSON object, empty for none
 ) STRICT;
 CREATE INDEX subscriptions_callback ON subscriptions (principal, url);
 CREATE TABLE marks (

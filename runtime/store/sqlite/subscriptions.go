@@ -14,7 +14,7 @@ import (
 )
 
 const subscriptionColumns = "id, principal, url, event, arguments, codes, generation, revision, created, refreshed, expires, truncated, " +
-	"suspended, suspended_after, failed_since, last_delivery, last_error, slow, not_before, paused_at, admitted_generation, admitted, requests, secrets, epoch, base, settled, open, upstream"
+	"suspended, suspended_after, failed_since, last_delivery, last_error, slow, not_before, paused_at, admitted_generation, admitted, requests, secrets, epoch, base, settled, open, upstream, report"
 
 // PutSubscription implements [store.SubscriptionStore].
 func (s *Store) PutSubscription(ctx context.Context, sub store.Subscription) (uint64, error) {
@@ -24,7 +24,7 @@ func (s *Store) PutSubscription(ctx context.Context, sub store.Subscription) (ui
 	}
 	conflict := false
 	p, h := sub.Progress, sub.Health
-	settled, requests := scalar.Spans(p.Settled), scalar.Requests(sub.Requests)
+	settled, requests, report := scalar.Spans(p.Settled), scalar.Requests(sub.Requests), scalar.Report(sub.Report)
 	err = s.writer.submit(ctx, func(ctx context.Context, w *session) error {
 		var stored, generation int64
 		err := w.queryRow(ctx, "SELECT revision, generation FROM subscriptions WHERE id = ?", []any{sub.ID}, &stored, &generation)
@@ -39,11 +39,11 @@ func (s *Store) PutSubscription(ctx context.Context, sub store.Subscription) (ui
 				secrets, sub.Codes, int64(sub.Revision+1), scalar.Nanos(sub.RefreshedAt), scalar.Nanos(sub.ExpiresAt), sub.Truncated, scalar.Nanos(sub.NotBefore), scalar.Nanos(sub.PausedAt), requests, sub.ID)
 			return err
 		}
-		_, err = w.exec(ctx, "INSERT OR REPLACE INTO subscriptions ("+subscriptionColumns+") VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+		_, err = w.exec(ctx, "INSERT OR REPLACE INTO subscriptions ("+subscriptionColumns+") VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
 			sub.ID, sub.Principal, sub.URL, sub.Event, []byte(sub.Arguments), sub.Codes, int64(sub.Generation), int64(sub.Revision+1),
 			scalar.Nanos(sub.CreatedAt), scalar.Nanos(sub.RefreshedAt), scalar.Nanos(sub.ExpiresAt), sub.Truncated,
 			h.Suspended, scalar.Nanos(h.SuspendedAfter), scalar.Nanos(h.FailedSince), scalar.Nanos(h.LastDeliveryAt), h.LastError, h.Slow, scalar.Nanos(sub.NotBefore), scalar.Nanos(sub.PausedAt),
-			int64(sub.Admitted.Generation), int64(sub.Admitted.Position), requests, secrets, int64(p.Epoch), int64(p.Base), settled, true, p.Upstream)
+			int64(sub.Admitted.Generation), int64(sub.Admitted.Position), requests, secrets, int64(p.Epoch), int64(p.Base), settled, true, p.Upstream, report)
 		return err
 	}, nil)
 	if err == nil && conflict {
@@ -62,11 +62,11 @@ type scanner interface{ Scan(...any) error }
 func (s *Store) scanSubscription(row scanner) (sub store.Subscription, err error) {
 	var arguments, secrets []byte
 	var generation, revision, created, refreshed, expires, suspendedAfter, failedSince, lastDelivery, notBefore, pausedAt, admittedGeneration, admitted, epoch, base int64
-	var settled, requests string
+	var settled, requests, report string
 	p, h := &sub.Progress, &sub.Health
 	if err := row.Scan(&sub.ID, &sub.Principal, &sub.URL, &sub.Event, &arguments, &sub.Codes, &generation, &revision, &created, &refreshed, &expires,
 		&sub.Truncated, &h.Suspended, &suspendedAfter, &failedSince, &lastDelivery, &h.LastError, &h.Slow, &notBefore, &pausedAt, &admittedGeneration, &admitted,
-		&requests, &secrets, &epoch, &base, &settled, &p.Open, &p.Upstream); err != nil {
+		&requests, &secrets, &epoch, &base, &settled, &p.Open, &p.Upstream, &report); err != nil {
 		return sub, err
 	}
 	sub.Arguments, sub.Generation, sub.Revision = arguments, uint64(generation), uint64(revision)
@@ -83,6 +83,9 @@ func (s *Store) scanSubscription(row scanner) (sub store.Subscription, err error
 	}
 	if sub.Requests, err = scalar.ParseRequests(requests); err != nil {
 		return sub, fmt.Errorf("%w: requests of %s: %w", ErrCorrupt, sub.ID, err)
+	}
+	if sub.Report, err = scalar.ParseReport(report); err != nil {
+		return sub, fmt.Errorf("%w: report of %s: %w", ErrCorrupt, sub.ID, err)
 	}
 	return sub, nil
 }
@@ -182,21 +185,21 @@ func (s *Store) SaveProgress(ctx context.Context, updates []store.Update) error 
 
 // SaveAttempts implements [engine.Attempts].
 func (s *Store) SaveAttempts(ctx context.Context, updates []store.Update, made [][]operator.Attempt) error {
-	settled := make([]string, len(updates))
+	settled, reports := make([]string, len(updates)), make([]string, len(updates))
 	encoded := make([][]byte, len(updates)) // attempts
 	for i, u := range updates {
 		if len(made[i]) > 0 {
 			encoded[i] = attemptlog.Encode(made[i])
 		}
-		settled[i] = scalar.Spans(u.Progress.Settled)
+		settled[i], reports[i] = scalar.Spans(u.Progress.Settled), scalar.Report(u.Report)
 	}
 	var kept []int // updates whose attempts were stored
 	return s.writer.submit(ctx, func(ctx context.Context, w *session) error {
 		kept = nil // apply may run twice
 		for i, u := range updates {
 			p, h := u.Progress, u.Health
-			r, err := w.exec(ctx, "UPDATE subscriptions SET epoch = ?, base = ?, settled = ?, open = ?, upstream = ?, suspended = ?, suspended_after = ?, failed_since = ?, last_delivery = ?, last_error = ?, slow = ? WHERE id = ? AND generation = ?",
-				int64(p.Epoch), int64(p.Base), settled[i], p.Open, p.Upstream, h.Suspended, scalar.Nanos(h.SuspendedAfter), scalar.Nanos(h.FailedSince), scalar.Nanos(h.LastDeliveryAt), h.LastError, h.Slow, u.ID, int64(u.Generation))
+			r, err := w.exec(ctx, "UPDATE subscriptions SET epoch = ?, base = ?, settled = ?, open = ?, upstream = ?, suspended = ?, suspended_after = ?, failed_since = ?, last_delivery = ?, last_error = ?, slow = ?, report = ? WHERE id = ? AND generation = ?",
+				int64(p.Epoch), int64(p.Base), settled[i], p.Open, p.Upstream, h.Suspended, scalar.Nanos(h.SuspendedAfter), scalar.Nanos(h.FailedSince), scalar.Nanos(h.LastDeliveryAt), h.LastError, h.Slow, reports[i], u.ID, int64(u.Generation))
 			if err != nil {
 				return err
 			}

@@ -78,16 +78,17 @@ func testRefreshKeepsProgress(t *testing.T, s store.SubscriptionStore) {
 	sub := check.Put(t, s, check.Subscription("sub_1"))
 	progress := store.Progress{Epoch: 5, Base: 100}
 	health := store.Health{LastDeliveryAt: check.At(50)}
-	if err := s.SaveProgress(t.Context(), []store.Update{{ID: sub.ID, Generation: sub.Generation, Progress: progress, Health: health}}); err != nil {
+	report := check.Report(51)
+	if err := s.SaveProgress(t.Context(), []store.Update{{ID: sub.ID, Generation: sub.Generation, Progress: progress, Health: health, Report: report}}); err != nil {
 		t.Fatal(err)
 	}
 	sub.RefreshedAt, sub.Truncated, sub.NotBefore, sub.PausedAt = check.At(60), false, check.At(61), check.At(62)
 	delete(sub.Requests, store.RequestSend)
 	sub = check.Put(t, s, sub) // carries the old progress
-	sub.Progress, sub.Health = progress, health
+	sub.Progress, sub.Health, sub.Report = progress, health, report
 	check.Equal(t, check.Get(t, s, sub.ID), sub)
 	sub.Generation++
-	sub.Progress, sub.Health = store.Progress{Epoch: 6, Base: 1, Open: true}, store.Health{}
+	sub.Progress, sub.Health, sub.Report = store.Progress{Epoch: 6, Base: 1, Open: true}, store.Health{}, store.Report{}
 	sub = check.Put(t, s, sub)
 	check.Equal(t, check.Get(t, s, sub.ID), sub)
 }
@@ -124,7 +125,7 @@ func testOpen(t *testing.T, s store.SubscriptionStore) {
 			t.Fatal(err)
 		}
 	}
-	sub.Progress, sub.Health = store.Progress{Epoch: 1, Base: 7}, store.Health{}
+	sub.Progress, sub.Health, sub.Report = store.Progress{Epoch: 1, Base: 7}, store.Health{}, store.Report{}
 	sub = check.Put(t, s, sub)
 	sub.Progress.Open = true // always stored so
 	check.Equal(t, check.Get(t, s, sub.ID), sub)

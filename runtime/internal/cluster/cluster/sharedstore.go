@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -49,7 +48,7 @@ const (
 func (c *Many) Records(context.Context) (subscriber.Records, *subscriber.Cluster, error) {
 	unknown := rate.NewLimiter(unknownRate, unknownBurst)
 	return c.store, &subscriber.Cluster{
-		Now: c.clock.now, Shards: Shards, Position: func() store.ControlPosition { return c.Log.Position() },
+		Name: c.o.Name, Now: c.clock.now, Shards: Shards, Position: func() store.ControlPosition { return c.Log.Position() },
 		Tell: func(ctx context.Context, id string, of engine.Shard) error {
 			o := orders.Order{Kind: orders.Changed, Target: &operator.Target{ID: id}}
 			if of.Topic != "" {
@@ -91,10 +90,6 @@ func (c *Many) Join(w *subscriber.Subscriptions) error {
 	if c.o.Lease != 0 && c.o.Lease < minLease {
 		c.Log.Shutdown()
 		return fmt.Errorf("replicas.Options.Lease is %v, must be at least %v", c.o.Lease, minLease)
-	}
-	if c.o.Name == "" {
-		host, _ := os.Hostname()
-		c.o.Name = fmt.Sprintf("%s/%d", host, os.Getpid())
 	}
 	duties := []string{engine.RetentionTopic}
 	if c.o.Outbox != nil {

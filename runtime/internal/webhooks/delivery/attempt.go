@@ -211,9 +211,10 @@ func (e *Engine) settleLost(h *Handle, u *pendingEvent) {
 // occurrence.
 func (e *Engine) abandonEvent(h *Handle, u *pendingEvent, eventID string) {
 	h.settleEvent(u)
-	e.countOutcome(h, outcomeAbandoned, h.health.lastError)
+	h.health.pastFailures().abandoned.Add(e.now())
+	e.countOutcome(h, outcomeAbandoned, h.health.lastError())
 	e.queueLog(slog.LevelWarn, "webhook delivery abandoned", h,
-		slog.String("eventId", eventID), slog.Int("attempts", u.attempts), slog.String("category", h.health.lastError))
+		slog.String("eventId", eventID), slog.Int("attempts", u.attempts), slog.String("category", h.health.lastError()))
 }
 
 // sendControl makes one attempt at a control envelope.
@@ -365,7 +366,7 @@ func (e *Engine) applyResult(h *Handle, u *pendingEvent, eventID string, r attem
 		e.countOutcome(h, outcomeAcknowledged, "")
 	case r.final:
 		// This concerns only the occurrence; lastError holds the reason.
-		h.health.lastError = string(r.category)
+		h.recordLastError(r)
 		e.abandonEvent(h, u, eventID)
 	default:
 		h.recordFailure(now, r)
@@ -398,14 +399,20 @@ func (h *Handle) recordFailure(now time.Time, r attemptResult) {
 	if h.failing == 0 {
 		h.failing = instantOf(now)
 	}
-	if h.health.failedSince == 0 || h.health.lastError != string(r.category) {
+	if h.health.failedSince == 0 || h.health.lastError() != string(r.category) {
 		h.e.scheduleWrite(h)
 	}
 	if h.health.failedSince == 0 {
 		h.health.failedSince = instantOf(now)
 	}
-	h.health.lastError = string(r.category)
+	h.recordLastError(r)
 	if r.pause {
 		h.notUntil = max(h.notUntil, min(r.wish, h.e.clock().plus(h.e.o.RetryWindow)))
 	}
+}
+
+// recordLastError records that a failed attempt is the last one.
+func (h *Handle) recordLastError(r attemptResult) {
+	f := h.health.pastFailures()
+	f.category, f.status, f.at = string(r.category), r.status, instantOf(r.at)
 }

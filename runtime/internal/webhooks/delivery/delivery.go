@@ -142,6 +142,8 @@ type Options struct {
 	// response (D7). The engine calls Ended and Gapped from its goroutines, without holding its locks.
 	Gapped func(h *Handle)
 
+	// Owner is the name of this process in stored reports. It is "" if no other process delivers.
+	Owner string
 	// Now returns the current time, which is stored, signed and compared with stored times. The default is time.Now.
 	// Now must not call the engine.
 	Now func() time.Time

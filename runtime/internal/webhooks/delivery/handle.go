@@ -121,7 +121,7 @@ func (e *Engine) Add(ctx context.Context, n Entry) (*Handle, error) {
 		gapped: s.Truncated, pausedAt: instantOf(s.PausedAt), slot: -1, width: startWidth(e.o.PerSubscription), intake: intake{woken: true},
 	}
 	now := e.now()
-	h.health = healthOf(s.Health, now)
+	h.health = healthOf(&s, now)
 	if h.health.suspended {
 		h.failing = instantOf(now)
 	}

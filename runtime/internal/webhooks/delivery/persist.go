@@ -79,7 +79,7 @@ func (l *Log) StoreOpen(ctx context.Context, s *store.Subscription) error {
 	}
 	p := s.Progress
 	p.Base, p.Open = max(p.Base, l.openedMark), true
-	u := store.Update{ID: s.ID, Generation: s.Generation, Progress: p, Health: s.Health}
+	u := store.Update{ID: s.ID, Generation: s.Generation, Progress: p, Health: s.Health, Report: s.Report}
 	if err := l.shard.o.Store.SaveProgress(ctx, []store.Update{u}); err != nil {
 		return fmt.Errorf("delivery: subscription %s: %w", s.ID, err)
 	}
@@ -301,7 +301,7 @@ func (s *Shard) collect(marks bool) *snapshot {
 		}
 		h.open = open && h.log != nil
 		snap.updates = append(snap.updates, store.Update{ID: h.id, Generation: h.generation, Progress: h.progress(),
-			Health: h.storedHealth()})
+			Health: h.storedHealth(), Report: h.report()})
 		made := h.takeUnsaved()
 		snap.attempts = append(snap.attempts, made)
 		snap.made = snap.made || len(made) > 0

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 )
 
 // A Status describes the deliveries of a subscription, as in deliveryStatus (HOOK-8).
@@ -51,7 +52,7 @@ func (h *Handle) status(now time.Time) Status {
 		Paused:         h.pausedAt != 0,
 		Suspended:      h.health.suspended,
 		LastDeliveryAt: h.health.lastDelivery.time(),
-		LastError:      wire.Category(h.health.lastError),
+		LastError:      wire.Category(h.health.lastError()),
 		FailedSince:    h.health.failedSince.time(),
 	}
 	s.Active = !s.Over && !h.isStopped()
@@ -72,6 +73,24 @@ func (h *Handle) status(now time.Time) Status {
 		}
 	}
 	return s
+}
+
+// report returns the report to store with the handle's progress.
+func (h *Handle) report() store.Report {
+	now := h.e.now()
+	s := h.status(now)
+	r := store.Report{At: now.UTC(), Owner: h.e.o.Owner, NextAt: s.NextAt.UTC(), LostAt: s.LostAt.UTC(), Sending: s.Sending}
+	if f := h.health.failures; f != nil {
+		r.LastErrorAt, r.LastStatus, r.Abandoned = f.at.time().UTC(), f.status, f.abandoned
+	}
+	switch {
+	case !s.Active:
+	case s.Throttled && h.notUntil > h.e.clock():
+		r.Held = store.HeldLimited
+	case s.Queued && s.Sending == 0:
+		r.Held = store.HeldQueued
+	}
+	return r
 }
 
 // retryTimes returns the time of the next attempt and the earliest time at which an occurrence will be abandoned.

@@ -13,23 +13,52 @@ import (
 type health struct {
 	suspended                                              bool
 	suspendedAt, suspendedAfter, failedSince, lastDelivery instant
-	lastError                                              string
+	failures                                               *failures // nil if no attempt has failed
 }
 
-func healthOf(s store.Health, now time.Time) health {
-	h := health{suspended: s.Suspended, suspendedAfter: instantOf(s.SuspendedAfter), failedSince: instantOf(s.FailedSince),
-		lastDelivery: instantOf(s.LastDeliveryAt), lastError: s.LastError}
+// failures describes the last failed attempt and counts the abandoned occurrences.
+type failures struct {
+	category  string
+	status    int
+	at        instant
+	abandoned store.HourCount
+}
+
+// healthOf returns the health in a stored record.
+func healthOf(s *store.Subscription, now time.Time) health {
+	h := health{suspended: s.Health.Suspended, suspendedAfter: instantOf(s.Health.SuspendedAfter), failedSince: instantOf(s.Health.FailedSince),
+		lastDelivery: instantOf(s.Health.LastDeliveryAt)}
 	if h.suspended {
 		h.suspendedAt = instantOf(now)
 	}
+	r := &s.Report
+	if f := (failures{s.Health.LastError, r.LastStatus, instantOf(r.LastErrorAt), r.Abandoned}); f != (failures{}) {
+		h.failures = &f
+	}
 	return h
+}
+
+// pastFailures returns the failures so far, which the caller can change.
+func (s *health) pastFailures() *failures {
+	if s.failures == nil {
+		s.failures = &failures{}
+	}
+	return s.failures
+}
+
+// lastError returns the category of the last failed attempt, or "".
+func (s *health) lastError() string {
+	if s.failures == nil {
+		return ""
+	}
+	return s.failures.category
 }
 
 // storedHealth returns the health to store.
 func (h *Handle) storedHealth() store.Health {
 	s := &h.health
 	return store.Health{Suspended: s.suspended, SuspendedAfter: s.suspendedAfter.time(), FailedSince: s.failedSince.time(),
-		LastDeliveryAt: s.lastDelivery.time(), LastError: s.lastError, Slow: h.slow}
+		LastDeliveryAt: s.lastDelivery.time(), LastError: s.lastError(), Slow: h.slow}
 }
 
 // windowSlices is the number of slices of a [Suspension]'s window.
@@ -79,7 +108,7 @@ func (h *Handle) countAttempt(now time.Time, failed bool) {
 			u.item = nil // reread after a refresh
 		}
 		h.e.scheduleWrite(h)
-		h.e.queueLog(slog.LevelWarn, "webhook subscription suspended", h, slog.String("category", h.health.lastError))
+		h.e.queueLog(slog.LevelWarn, "webhook subscription suspended", h, slog.String("category", h.health.lastError()))
 	}
 }
 
@@ -162,8 +191,8 @@ func (h *Handle) hasFailedTooLong(now time.Time) bool {
 
 // terminateFailing terminates a subscription that has failed for too long.
 func (h *Handle) terminateFailing() {
-	reason := wire.Category(h.health.lastError).ForSubscriber()
+	reason := wire.Category(h.health.lastError()).ForSubscriber()
 	data, _ := json.Marshal(map[string]wire.Category{"reason": reason}) // a map of strings: cannot fail
-	h.e.queueLog(slog.LevelWarn, "webhook subscription without expiry removed", h, slog.String("category", h.health.lastError))
+	h.e.queueLog(slog.LevelWarn, "webhook subscription without expiry removed", h, slog.String("category", h.health.lastError()))
 	h.terminate(wire.ErrorObject{Code: h.dialect.Code(wire.CallbackEndpointError), Message: wire.CallbackEndpointError.String(), Data: data})
 }

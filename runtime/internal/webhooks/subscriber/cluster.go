@@ -26,6 +26,8 @@ type Records interface {
 // Each process delivers to the subscriptions of the shards that it owns, and can answer requests for all subscriptions
 // (REP-6, REP-11).
 type Cluster struct {
+	// Name is the name of this process, or "" if only one process serves the store.
+	Name string
 	// Now returns the current time of the store, which all records and signatures use (REP-8).
 	Now func() time.Time
 	// Position returns the position of the latest request to end subscriptions or signal a gap that this process knows. A

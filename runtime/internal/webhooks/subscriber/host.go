@@ -62,7 +62,7 @@ type Options struct {
 	Grace  time.Duration
 	Quota  Quota
 	Verify verify.Options
-	// Delivery contains the engine's options. New sets Sender, Ended, Gapped and Now.
+	// Delivery contains the engine's options. New sets Sender, Ended, Gapped, Now and Owner.
 	Delivery delivery.Options
 	// Reauthorize is the interval at which the hooks are called for live subscriptions (AUTH-2). If it is zero or
 	// negative, they are not called.

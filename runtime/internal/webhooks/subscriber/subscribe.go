@@ -272,14 +272,14 @@ func (w *Subscriptions) confirmStored(r *store.Subscription, revision uint64, er
 	return err
 }
 
-// readProgress updates the progress and health of r from the store. The result there reports whether the record still
+// readProgress updates the progress, health and report of r from the store. The result there reports whether the record still
 // exists with the same generation.
 func (w *Subscriptions) readProgress(ctx context.Context, r *store.Subscription) (there bool, err error) {
 	now, ok, err := w.store.Subscription(ctx, r.ID)
 	if err != nil || !ok || now.Generation != r.Generation {
 		return false, err
 	}
-	r.Progress, r.Health = now.Progress, now.Health
+	r.Progress, r.Health, r.Report = now.Progress, now.Health, now.Report
 	return true, nil
 }
 

@@ -49,7 +49,15 @@ func Subscription(id string) store.Subscription {
 		},
 		Progress: store.Progress{Epoch: 1<<64 - 1, Base: 7, Settled: []store.Span{{From: 9, To: 9}, {From: 12, To: 20}}, Open: true, Upstream: "u7"},
 		Health:   store.Health{Suspended: true, SuspendedAfter: At(3), FailedSince: At(4), LastDeliveryAt: At(5), LastError: "timeout", Slow: true},
+		Report:   Report(13),
 	}
+}
+
+// Report returns a report of the given second, with every field set.
+func Report(second int) store.Report {
+	at := At(second).UTC()
+	return store.Report{At: at, Owner: "host/1", LastErrorAt: at.Add(-time.Second), LastStatus: 401, NextAt: at.Add(time.Second), LostAt: at.Add(time.Minute),
+		Held: store.HeldQueued, Sending: 2, Abandoned: store.HourCount{Slice: 3_000_000, Counts: [6]uint32{1, 2, 3, 4, 5, 6}}}
 }
 
 // Put stores the record and returns it with its new revision. The record's progress must equal the stored progress or,
