@@ -153,7 +153,7 @@ func TestDoctor(t *testing.T) {
 	r, _ = examined(t, db)
 	says(t, r, "lease", checkup.Warn, "no server lives")
 	says(t, r, "shards", checkup.Warn, "1 of 1", engine.OutboxTopic)
-	lease, err := s.Join(ctx, "one", 10*time.Minute, nil)
+	lease, err := s.Join(ctx, "one", 10*time.Minute, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -350,7 +350,7 @@ func TestDoctorRelay(t *testing.T) {
 	if _, err := into.Establish(ctx, engine.OutboxTopic, 1); err != nil {
 		t.Fatal(err)
 	}
-	lease, err := into.Join(ctx, "one", time.Minute, nil)
+	lease, err := into.Join(ctx, "one", time.Minute, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

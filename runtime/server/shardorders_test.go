@@ -26,14 +26,14 @@ type shifted struct {
 	by time.Duration
 }
 
-func (s shifted) Join(ctx context.Context, name string, ttl time.Duration, types map[string]string) (engine.Lease, error) {
-	l, err := s.Store.Join(ctx, name, ttl, types)
+func (s shifted) Join(ctx context.Context, name string, ttl time.Duration, types map[string]string, report json.RawMessage) (engine.Lease, error) {
+	l, err := s.Store.Join(ctx, name, ttl, types, report)
 	l.Now = l.Now.Add(s.by)
 	return l, err
 }
 
-func (s shifted) Renew(ctx context.Context, fence uint64, ttl time.Duration, types map[string]string) (engine.Lease, error) {
-	l, err := s.Store.Renew(ctx, fence, ttl, types)
+func (s shifted) Renew(ctx context.Context, fence uint64, ttl time.Duration, types map[string]string, report json.RawMessage) (engine.Lease, error) {
+	l, err := s.Store.Renew(ctx, fence, ttl, types, report)
 	l.Now = l.Now.Add(s.by)
 	return l, err
 }

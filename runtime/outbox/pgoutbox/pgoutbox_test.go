@@ -197,7 +197,7 @@ func newRig(t *testing.T, logs ...string) *rig {
 
 func claim(t *testing.T, s engine.Shared) engine.ShardFence {
 	t.Helper()
-	l, err := s.Join(t.Context(), "relay", 10*time.Minute, nil)
+	l, err := s.Join(t.Context(), "relay", 10*time.Minute, nil, nil)
 	must(t, err)
 	h := engine.ShardFence{Shard: engine.Shard{Topic: engine.OutboxTopic}, Fence: l.Fence}
 	won, err := s.Claim(t.Context(), l.Fence, []engine.ShardFence{{Shard: h.Shard}})

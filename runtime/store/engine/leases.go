@@ -3,6 +3,7 @@ package engine
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
 	"strings"
 	"time"
@@ -47,6 +48,8 @@ type Replica struct {
 	Fence uint64
 	// Types maps the event types that the replica has registered to the fingerprints of their schemas. See REP-16.
 	Types map[string]string
+	// Report contains the replica's figures for operators, as JSON of the runtime. It is nil if there are none.
+	Report json.RawMessage
 }
 
 // A Cluster lists the replicas and the owners of the shards.
@@ -62,9 +65,10 @@ type Cluster struct {
 type Leases interface {
 	// Join acquires a lease. After it returns, logs that were opened in an earlier epoch than that of the lease return
 	// ErrNewEpoch (REP-19).
-	Join(ctx context.Context, name string, ttl time.Duration, types map[string]string) (Lease, error)
-	// Renew extends the lease to ttl from now and replaces its types. It returns ErrFenced if the lease has expired.
-	Renew(ctx context.Context, fence uint64, ttl time.Duration, types map[string]string) (Lease, error)
+	Join(ctx context.Context, name string, ttl time.Duration, types map[string]string, report json.RawMessage) (Lease, error)
+	// Renew extends the lease to ttl from now and replaces its types and report. It returns ErrFenced if the lease has
+	// expired.
+	Renew(ctx context.Context, fence uint64, ttl time.Duration, types map[string]string, report json.RawMessage) (Lease, error)
 	// Leave ends the lease, which frees its shards. If the lease has already ended, Leave does nothing.
 	Leave(ctx context.Context, fence uint64) error
 	// Cluster returns the replicas and shards, and removes expired leases.

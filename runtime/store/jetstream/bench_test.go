@@ -221,7 +221,7 @@ func BenchmarkTakeover(b *testing.B) {
 	}
 	var claims, reads []float64
 	for b.Loop() {
-		lease, err := s.Join(b.Context(), "heir", time.Hour, nil)
+		lease, err := s.Join(b.Context(), "heir", time.Hour, nil, nil)
 		if err != nil {
 			b.Fatal(err)
 		}

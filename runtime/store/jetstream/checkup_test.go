@@ -64,7 +64,7 @@ func TestExamine(t *testing.T) {
 		t.Fatal(err)
 	}
 	finds(t, examine(t, url, o, jetstream.Checkup{}), checkup.Warn, "lease", "0 live servers")
-	if _, err := s.Join(t.Context(), "one", time.Minute, map[string]string{"a.b": "", "endless": ""}); err != nil {
+	if _, err := s.Join(t.Context(), "one", time.Minute, map[string]string{"a.b": "", "endless": ""}, nil); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := s.Establish(t.Context(), "a.b", 2); err != nil {

@@ -151,7 +151,7 @@ func TestLookReadsChanges(t *testing.T) {
 	s, w, _ := wiredStore(t)
 	ctx := t.Context()
 	check.Must(s.Establish(ctx, "topic", 100))(t)
-	lease := check.Must(s.Join(ctx, "r", time.Minute, nil))(t)
+	lease := check.Must(s.Join(ctx, "r", time.Minute, nil, nil))(t)
 	var free []engine.ShardFence
 	for n := range 100 {
 		free = append(free, engine.ShardFence{Shard: engine.Shard{Topic: "topic", Number: n}})

@@ -33,7 +33,7 @@ func passes(t *testing.T, to *jetstream.Store, h engine.ShardFence) engine.Shard
 	if err := to.Leave(t.Context(), h.Fence); err != nil {
 		t.Fatal(err)
 	}
-	lease := check.Must(to.Join(t.Context(), "heir", time.Minute, nil))(t)
+	lease := check.Must(to.Join(t.Context(), "heir", time.Minute, nil, nil))(t)
 	if won := check.Must(to.Claim(t.Context(), lease.Fence, []engine.ShardFence{h}))(t); len(won) != 1 {
 		t.Fatal("the shard cannot be claimed")
 	}
@@ -197,14 +197,14 @@ func TestUnsent(t *testing.T) {
 // The servers' stamps decide when a lease ends, not the time of a process (JS-19, JS-33).
 func TestLeaseByStamps(t *testing.T) {
 	a, b := twoAlone(t)
-	lease := check.Must(a.Join(t.Context(), "r", time.Minute, nil))(t)
+	lease := check.Must(a.Join(t.Context(), "r", time.Minute, nil, nil))(t)
 	if ahead := b.Hear(time.Now().Add(time.Hour)); ahead < 59*time.Minute {
 		t.Fatalf("%v ahead", ahead)
 	}
 	if c := check.Must(b.Cluster(t.Context()))(t); len(c.Replicas) != 1 {
 		t.Errorf("%+v", c.Replicas)
 	}
-	if _, err := a.Renew(t.Context(), lease.Fence, time.Minute, nil); err != nil {
+	if _, err := a.Renew(t.Context(), lease.Fence, time.Minute, nil, nil); err != nil {
 		t.Error(err)
 	}
 }

@@ -34,6 +34,7 @@ type storedLease struct {
 	Name       string
 	TTL        time.Duration
 	Types      map[string]string
+	Report     json.RawMessage `json:",omitempty"`
 
 	record record
 }
@@ -228,7 +229,7 @@ func (v *view) findLease(fence uint64) (storedLease, bool) {
 }
 
 // Join implements [engine.Leases].
-func (s *Store) Join(ctx context.Context, name string, ttl time.Duration, types map[string]string) (engine.Lease, error) {
+func (s *Store) Join(ctx context.Context, name string, ttl time.Duration, types map[string]string, report json.RawMessage) (engine.Lease, error) {
 	ctx, done, err := s.beginCall(ctx)
 	if err != nil {
 		return engine.Lease{}, err
@@ -243,7 +244,7 @@ func (s *Store) Join(ctx context.Context, name string, ttl time.Duration, types 
 	if err := s.checkGeneration(ctx); err != nil {
 		return engine.Lease{}, s.wrapClosed(err)
 	}
-	subject, l := leases+nonce(), storedLease{Name: name, TTL: ttl, Types: types}
+	subject, l := leases+nonce(), storedLease{Name: name, TTL: ttl, Types: types, Report: report}
 	first, err := s.state.change(ctx, []string{subject, generationSubject}, func(r *reading) ([]write, error) {
 		is := r.of(generationSubject)
 		life, err := s.decodeGeneration(&is)
@@ -266,7 +267,7 @@ func (s *Store) Join(ctx context.Context, name string, ttl time.Duration, types 
 }
 
 // Renew implements [engine.Leases].
-func (s *Store) Renew(ctx context.Context, fence uint64, ttl time.Duration, types map[string]string) (engine.Lease, error) {
+func (s *Store) Renew(ctx context.Context, fence uint64, ttl time.Duration, types map[string]string, report json.RawMessage) (engine.Lease, error) {
 	ctx, done, err := s.beginCall(ctx)
 	if err != nil {
 		return engine.Lease{}, err
@@ -290,7 +291,7 @@ func (s *Store) Renew(ctx context.Context, fence uint64, ttl time.Duration, type
 		if err != nil {
 			return nil, err
 		}
-		next.Fence, next.TTL, next.Types = fence, ttl, types
+		next.Fence, next.TTL, next.Types, next.Report = fence, ttl, types, report
 		b, err := json.Marshal(next)
 		return []write{put(x, b)}, err
 	})
@@ -330,7 +331,7 @@ func (s *Store) Cluster(ctx context.Context) (c engine.Cluster, err error) {
 		return c, s.wrapClosed(err)
 	}
 	for _, l := range v.leases {
-		c.Replicas = append(c.Replicas, engine.Replica{Name: l.Name, Fence: l.fence(), Types: l.Types})
+		c.Replicas = append(c.Replicas, engine.Replica{Name: l.Name, Fence: l.fence(), Types: l.Types, Report: l.Report})
 	}
 	slices.SortFunc(c.Replicas, func(a, b engine.Replica) int { return cmp.Compare(a.Fence, b.Fence) })
 	for _, t := range v.topics {

@@ -41,7 +41,7 @@ func owns(t *testing.T, s *jetstream.Store, n int) engine.ShardFence {
 	t.Helper()
 	topic := inShard("", 0).Event
 	check.Must(s.Establish(t.Context(), topic, 4))(t)
-	lease := check.Must(s.Join(t.Context(), "owner", time.Minute, nil))(t)
+	lease := check.Must(s.Join(t.Context(), "owner", time.Minute, nil, nil))(t)
 	h := engine.ShardFence{Shard: engine.Shard{Topic: topic, Number: n}}
 	if won := check.Must(s.Claim(t.Context(), lease.Fence, []engine.ShardFence{h}))(t); len(won) != 1 {
 		t.Fatal("the shard cannot be claimed")
@@ -250,14 +250,14 @@ func TestRenewalBeforeJudgement(t *testing.T) {
 	a, b := two(t)
 	ctx := t.Context()
 	for ttl := 200 * time.Millisecond; ; ttl *= 2 {
-		lease := check.Must(a.Join(ctx, "r", ttl, nil))(t)
+		lease := check.Must(a.Join(ctx, "r", ttl, nil, nil))(t)
 		stands, goes, renewed := make(chan struct{}), make(chan struct{}), make(chan error, 1)
 		a.Between(sync.OnceFunc(func() { // it has read an unexpired lease
 			close(stands)
 			<-goes
 		}))
 		go func() {
-			_, err := a.Renew(ctx, lease.Fence, time.Minute, nil)
+			_, err := a.Renew(ctx, lease.Fence, time.Minute, nil, nil)
 			renewed <- err
 		}()
 		select {
@@ -296,11 +296,11 @@ func TestRenewalAndJudgement(t *testing.T) {
 	b.Slow(5 * time.Millisecond) // the judging process
 	renewed, over := 0, 0
 	for round := range 60 {
-		lease := check.Must(a.Join(ctx, "r", 20*time.Millisecond, nil))(t)
+		lease := check.Must(a.Join(ctx, "r", 20*time.Millisecond, nil, nil))(t)
 		time.Sleep(time.Duration(round%20) * time.Millisecond) // so that renewals come before, at and after the lease's end
 		var wg sync.WaitGroup
 		var err error
-		wg.Go(func() { _, err = a.Renew(ctx, lease.Fence, time.Minute, nil) })
+		wg.Go(func() { _, err = a.Renew(ctx, lease.Fence, time.Minute, nil, nil) })
 		seen := has(check.Must(b.Cluster(ctx))(t), lease.Fence)
 		wg.Wait()
 		switch {
@@ -373,7 +373,7 @@ func TestStateMadeAgain(t *testing.T) {
 			if again.Epoch() == l.Epoch() || len(check.Read(t, again, 0, 9).Entries) != 3 {
 				t.Fatal("the log has not begun a new epoch with its entries")
 			}
-			if _, err := s.Renew(t.Context(), h.Fence, time.Minute, nil); !errors.Is(err, engine.ErrFenced) {
+			if _, err := s.Renew(t.Context(), h.Fence, time.Minute, nil, nil); !errors.Is(err, engine.ErrFenced) {
 				t.Fatalf("Renew: %v", err)
 			}
 			other := open(t, tc.url, o)
@@ -576,7 +576,7 @@ func TestRightsOfState(t *testing.T) {
 		{"$JS.API.STREAM.INFO.R_S", nil},
 		{"$JS.API.DIRECT.GET.R_S", nil},
 		{"r.s.c.b.*", nil},
-		{"r.s.c.l.*", func(s *jetstream.Store) error { _, err := s.Join(ctx, "r", time.Minute, nil); return err }},
+		{"r.s.c.l.*", func(s *jetstream.Store) error { _, err := s.Join(ctx, "r", time.Minute, nil, nil); return err }},
 		{"r.s.c.n.*", func(s *jetstream.Store) error { _, err := s.Establish(ctx, "x", 1); return err }},
 		{"r.s.o.*.*.r.*", put("sub_r")},
 		{"r.s.q.>", put("sub_q")},
@@ -644,12 +644,12 @@ func TestShortLeases(t *testing.T) {
 	var said bytes.Buffer
 	o := jetstream.Options{Namespace: space(), Single: true, Logger: slog.New(slog.NewTextHandler(&said, nil))}
 	s := open(t, alone.ClientURL(), o)
-	check.Must(s.Join(t.Context(), "r", 30*time.Second, nil))(t)
+	check.Must(s.Join(t.Context(), "r", 30*time.Second, nil, nil))(t)
 	if strings.Contains(said.String(), "lease") {
 		t.Fatalf("30 s are said to be short: %s", &said)
 	}
 	for range 2 {
-		check.Must(s.Join(t.Context(), "r", 10*time.Second, nil))(t)
+		check.Must(s.Join(t.Context(), "r", 10*time.Second, nil, nil))(t)
 	}
 	if n := strings.Count(said.String(), "leases are short"); n != 1 {
 		t.Errorf("it is said %d times: %s", n, &said)

@@ -26,7 +26,7 @@ func TestDamagedLease(t *testing.T) {
 	schema := pgtest.Schema(t)
 	s := open(t, schema, postgres.Options{})
 	for _, name := range []string{"a", "b"} {
-		if _, err := s.Join(t.Context(), name, time.Minute, map[string]string{"e": "f"}); err != nil {
+		if _, err := s.Join(t.Context(), name, time.Minute, map[string]string{"e": "f"}, nil); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -404,7 +404,7 @@ func TestREP19Failover(t *testing.T) {
 		if _, err := x.l.Append(t.Context(), entry("before")); err != nil {
 			t.Fatal(err)
 		}
-		if x.lease, err = s.Join(t.Context(), "r", time.Hour, nil); err != nil {
+		if x.lease, err = s.Join(t.Context(), "r", time.Hour, nil, nil); err != nil {
 			t.Fatal(err)
 		}
 		return x
@@ -447,10 +447,10 @@ func TestREP19Failover(t *testing.T) {
 	if _, err := async.l.Read(t.Context(), 0, 1); !errors.Is(err, engine.ErrNewEpoch) {
 		t.Errorf("a read in the old epoch: %v", err)
 	}
-	if _, err := async.s.Renew(t.Context(), async.lease.Fence, time.Hour, nil); !errors.Is(err, engine.ErrFenced) {
+	if _, err := async.s.Renew(t.Context(), async.lease.Fence, time.Hour, nil, nil); !errors.Is(err, engine.ErrFenced) {
 		t.Errorf("a lease of the old generation: %v", err)
 	}
-	next, err := async.s.Join(t.Context(), "r", time.Hour, nil)
+	next, err := async.s.Join(t.Context(), "r", time.Hour, nil, nil)
 	if err != nil || next.Fence <= async.lease.Fence+1<<20 {
 		t.Errorf("fence %d after %d (%v): it does not contain the generation", next.Fence, async.lease.Fence, err)
 	}
@@ -483,7 +483,7 @@ func TestREP19Failover(t *testing.T) {
 	if _, err := try(blindLog); !errors.Is(err, engine.ErrNewEpoch) {
 		t.Errorf("the role that is not told hears of it by the generation: %v", err)
 	}
-	if _, err := sync.s.Renew(t.Context(), sync.lease.Fence, time.Hour, nil); err != nil {
+	if _, err := sync.s.Renew(t.Context(), sync.lease.Fence, time.Hour, nil, nil); err != nil {
 		t.Errorf("with a synchronous standby a lease is over: %v", err)
 	}
 }

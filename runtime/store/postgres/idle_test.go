@@ -27,7 +27,7 @@ func TestREP20IdleStatements(t *testing.T) {
 		{"the outbox", 1, func() error { o.drain(); return nil }},
 		{"the control log", 1, func() error { _, err := l.CatchUp(ctx, 1<<40); return err }},
 		{"the cluster", 1, func() error { _, err := s.Cluster(ctx); return err }},
-		{"a renewal", 2, func() error { _, err := s.Renew(ctx, o.hold.Fence, time.Minute, nil); return err }},
+		{"a renewal", 2, func() error { _, err := s.Renew(ctx, o.hold.Fence, time.Minute, nil, nil); return err }},
 	} {
 		before := s.Statements()
 		if err := c.ask(); err != nil {

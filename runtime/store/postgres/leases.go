@@ -25,7 +25,7 @@ func encodeTypes(types map[string]string) (string, error) {
 }
 
 // Join implements [engine.Leases].
-func (s *Store) Join(ctx context.Context, name string, ttl time.Duration, types map[string]string) (l engine.Lease, err error) {
+func (s *Store) Join(ctx context.Context, name string, ttl time.Duration, types map[string]string, report json.RawMessage) (l engine.Lease, err error) {
 	text, err := encodeTypes(types)
 	if err != nil {
 		return l, err
@@ -35,8 +35,8 @@ func (s *Store) Join(ctx context.Context, name string, ttl time.Duration, types 
 		b.Queue(s.qualify(`WITH f AS (
 			UPDATE @.store SET last_fence = greatest(last_fence + 1, (extract(epoch FROM clock_timestamp()) * 100)::bigint) RETURNING (generation << $1::integer) + last_fence AS fence, generation, salt
 		), granted AS (SELECT *, clock_timestamp() AS now FROM f),
-		lease AS (INSERT INTO @.leases (fence, name, expires, types) SELECT fence, $2, now + $3::bigint * interval '1 microsecond', $4 FROM granted)
-		SELECT fence, now, generation, salt FROM granted`), int32(fenceBits), name, ttl.Microseconds(), text).
+		lease AS (INSERT INTO @.leases (fence, name, expires, types, report) SELECT fence, $2, now + $3::bigint * interval '1 microsecond', $4, $5 FROM granted)
+		SELECT fence, now, generation, salt FROM granted`), int32(fenceBits), name, ttl.Microseconds(), text, []byte(report)).
 			QueryRow(func(row pgx.Row) error { return scanLease(row, &l, &in.generation, &in.salt) })
 	})
 	if known, _ := s.currentIncarnation(); err == nil && known != in {
@@ -60,15 +60,15 @@ func scanLease(row pgx.Row, l *engine.Lease, more ...any) error {
 }
 
 // Renew implements [engine.Leases].
-func (s *Store) Renew(ctx context.Context, fence uint64, ttl time.Duration, types map[string]string) (l engine.Lease, err error) {
+func (s *Store) Renew(ctx context.Context, fence uint64, ttl time.Duration, types map[string]string, report json.RawMessage) (l engine.Lease, err error) {
 	text, err := encodeTypes(types)
 	if err != nil {
 		return l, err
 	}
 	err = s.write(ctx, func(b *pgx.Batch) {
 		l = engine.Lease{}
-		b.Queue(s.qualify(`UPDATE @.leases SET expires = clock_timestamp() + $2::bigint * interval '1 microsecond', types = $3
-			WHERE fence = $1 AND expires > clock_timestamp() RETURNING fence, clock_timestamp()`), int64(fence), ttl.Microseconds(), text).
+		b.Queue(s.qualify(`UPDATE @.leases SET expires = clock_timestamp() + $2::bigint * interval '1 microsecond', types = $3, report = $4
+			WHERE fence = $1 AND expires > clock_timestamp() RETURNING fence, clock_timestamp()`), int64(fence), ttl.Microseconds(), text, []byte(report)).
 			Query(func(rows pgx.Rows) error {
 				for rows.Next() {
 					if err := scanLease(rows, &l); err != nil {
@@ -99,9 +99,10 @@ func (s *Store) Now(ctx context.Context) (now time.Time, err error) {
 }
 
 // clusterSQL reads the whole cluster in one statement, because every process executes it once per second.
-const clusterSQL = `SELECT @.begin_write($1, $2, $3)::text, l.expired, l.fences, l.names, l.types, s.topics, s.numbers, s.fences
+const clusterSQL = `SELECT @.begin_write($1, $2, $3)::text, l.expired, l.fences, l.names, l.types, l.reports, s.topics, s.numbers, s.fences
 	FROM (SELECT count(*) FILTER (WHERE expires <= clock_timestamp()) > 0 AS expired, coalesce(array_agg(fence ORDER BY fence), '{}') AS fences,
-			coalesce(array_agg(name ORDER BY fence), '{}') AS names, coalesce(array_agg(types ORDER BY fence), '{}') AS types FROM @.leases) AS l,
+			coalesce(array_agg(name ORDER BY fence), '{}') AS names, coalesce(array_agg(types ORDER BY fence), '{}') AS types,
+			coalesce(array_agg(report ORDER BY fence), '{}') AS reports FROM @.leases) AS l,
 		(SELECT coalesce(array_agg(topic::text ORDER BY topic, number), '{}') AS topics, coalesce(array_agg(number ORDER BY topic, number), '{}') AS numbers,
 			coalesce(array_agg(fence ORDER BY topic, number), '{}') AS fences FROM @.shards) AS s`
 
@@ -124,17 +125,18 @@ func (s *Store) Cluster(ctx context.Context) (engine.Cluster, error) {
 func (s *Store) cluster(ctx context.Context) (c engine.Cluster, expired bool, err error) {
 	var fences, holders []int64
 	var names, types, topics []string
+	var reports [][]byte
 	var numbers []int32
 	err = s.callWithRetry(ctx, func(ctx context.Context) error {
 		now, timeline := s.currentIncarnation()
 		return s.pool.QueryRow(ctx, s.qualify(clusterSQL), now.generation, timeline, s.durable).
-			Scan(nil, &expired, &fences, &names, &types, &topics, &numbers, &holders)
+			Scan(nil, &expired, &fences, &names, &types, &reports, &topics, &numbers, &holders)
 	})
 	if err != nil {
 		return c, false, classify(err)
 	}
 	for i, fence := range fences {
-		c.Replicas = append(c.Replicas, engine.Replica{Name: names[i], Fence: uint64(fence), Types: s.decodeTypes(fence, names[i], types[i])})
+		c.Replicas = append(c.Replicas, engine.Replica{Name: names[i], Fence: uint64(fence), Types: s.decodeTypes(fence, names[i], types[i]), Report: reports[i]})
 	}
 	for i, topic := range topics {
 		c.Shards = append(c.Shards, engine.ShardFence{Shard: engine.Shard{Topic: topic, Number: int(numbers[i])}, Fence: uint64(holders[i])})

@@ -108,7 +108,7 @@ func TestOpenRights(t *testing.T) {
 	if _, err := l.Append(t.Context(), entry("x")); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Join(t.Context(), "r", time.Minute, nil); err != nil {
+	if _, err := s.Join(t.Context(), "r", time.Minute, nil, nil); err != nil {
 		t.Fatal(err)
 	}
 }

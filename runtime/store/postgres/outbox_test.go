@@ -38,7 +38,7 @@ func newOutbox(t *testing.T, s *postgres.Store) outbox {
 	if _, err := s.Establish(ctx, engine.OutboxTopic, 1); err != nil {
 		t.Fatal(err)
 	}
-	l, err := s.Join(ctx, "sequencer", time.Minute, nil)
+	l, err := s.Join(ctx, "sequencer", time.Minute, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -190,7 +190,7 @@ func TestCUR8NoEpochWithoutReason(t *testing.T) {
 	if _, err := b.Establish(t.Context(), engine.RetentionTopic, 1); err != nil {
 		t.Fatal(err)
 	}
-	lease, err := b.Join(t.Context(), "b", time.Hour, nil)
+	lease, err := b.Join(t.Context(), "b", time.Hour, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -267,7 +267,7 @@ func TestCUR8Fences(t *testing.T) {
 	schema := pgtest.Schema(t)
 	s := open(t, schema, postgres.Options{})
 	join := func() uint64 {
-		l, err := s.Join(t.Context(), "a", time.Hour, nil)
+		l, err := s.Join(t.Context(), "a", time.Hour, nil, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -295,7 +295,7 @@ func TestCUR8LeaseWhileEpochsBegin(t *testing.T) {
 	schema := pgtest.Schema(t)
 	s := open(t, schema, postgres.Options{Poll: time.Hour})
 	l := openLog(t, s, store.LogOptions{})
-	old, err := s.Join(t.Context(), "a", time.Hour, nil)
+	old, err := s.Join(t.Context(), "a", time.Hour, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -324,7 +324,7 @@ func TestCUR8LeaseWhileEpochsBegin(t *testing.T) {
 	}
 	joined := make(chan error, 1)
 	go func() {
-		_, err := s.Join(t.Context(), "a", time.Hour, nil)
+		_, err := s.Join(t.Context(), "a", time.Hour, nil, nil)
 		joined <- err
 	}()
 	eventually(t, func() bool {

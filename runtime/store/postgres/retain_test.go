@@ -27,7 +27,7 @@ func TestRetainIsLinear(t *testing.T) {
 	if _, err := s.Establish(ctx, engine.RetentionTopic, 1); err != nil {
 		t.Fatal(err)
 	}
-	lease, err := s.Join(ctx, "r", time.Hour, nil)
+	lease, err := s.Join(ctx, "r", time.Hour, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

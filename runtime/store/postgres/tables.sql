@@ -101,7 +101,8 @@ CREATE TABLE @.leases (
 	fence bigint PRIMARY KEY,
 	name text NOT NULL,
 	expires timestamptz NOT NULL,
-	types text NOT NULL -- JSON object
+	types text NOT NULL, -- JSON object
+	report bytea -- JSON, for operators
 );
 CREATE TABLE @.topics (
 	name text PRIMARY KEY,

@@ -2,6 +2,7 @@ package shard
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -129,11 +130,11 @@ func call[T any](ctx context.Context, p port, step func(context.Context) (T, err
 	return v, err
 }
 
-func (p port) Join(ctx context.Context, name string, ttl time.Duration, types map[string]string) (engine.Lease, error) {
+func (p port) Join(ctx context.Context, name string, ttl time.Duration, types map[string]string, _ json.RawMessage) (engine.Lease, error) {
 	return call(ctx, p, func(ctx context.Context) (engine.Lease, error) { return p.c.Join(ctx, name, ttl, types) })
 }
 
-func (p port) Renew(ctx context.Context, fence uint64, ttl time.Duration, types map[string]string) (engine.Lease, error) {
+func (p port) Renew(ctx context.Context, fence uint64, ttl time.Duration, types map[string]string, _ json.RawMessage) (engine.Lease, error) {
 	return call(ctx, p, func(ctx context.Context) (engine.Lease, error) { return p.c.Renew(ctx, fence, ttl, types) })
 }
 

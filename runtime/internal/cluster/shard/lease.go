@@ -98,9 +98,9 @@ func (o *Owner) endSession(s *session, why string) {
 func (o *Owner) join(ctx context.Context) *session {
 	asked, wall := o.o.Clock.Monotonic(), o.o.Clock.Wall()
 	var lease engine.Lease
-	types := o.announcedTypes()
+	types, report := o.announcedTypes(), o.o.Report()
 	err := o.callStore(ctx, func(ctx context.Context) (err error) {
-		lease, err = o.o.Leases.Join(ctx, o.o.Name, o.o.TTL, types)
+		lease, err = o.o.Leases.Join(ctx, o.o.Name, o.o.TTL, types, report)
 		return err
 	})
 	if err != nil {
@@ -164,18 +164,22 @@ func (o *Owner) setTimer(s *session, now time.Duration) {
 	})
 }
 
-// renewLease renews the lease if a third of its duration has elapsed or the types have changed.
+// reportEvery is the maximum interval between two reports of a replica, which it stores when it renews its lease.
+const reportEvery = 5 * time.Second
+
+// renewLease renews the lease if a third of its duration or reportEvery has elapsed, or the types have changed.
 func (o *Owner) renewLease(ctx context.Context, s *session, types map[string]string) {
 	asked, wall := o.o.Clock.Monotonic(), o.o.Clock.Wall()
 	o.mu.Lock()
-	due := o.judge(s, asked, wall) && (asked >= s.asked+o.o.TTL/3 || !maps.Equal(types, s.types))
+	due := o.judge(s, asked, wall) && (asked >= s.asked+min(o.o.TTL/3, reportEvery) || !maps.Equal(types, s.types))
 	o.mu.Unlock()
 	if !due {
 		return
 	}
 	var lease engine.Lease
+	report := o.o.Report()
 	err := o.callStore(ctx, func(ctx context.Context) (err error) {
-		lease, err = o.o.Leases.Renew(ctx, s.fence, o.o.TTL, types)
+		lease, err = o.o.Leases.Renew(ctx, s.fence, o.o.TTL, types, report)
 		return err
 	})
 	if !o.isCurrent(s) {

@@ -2,6 +2,7 @@ package shard
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"log/slog"
@@ -21,8 +22,8 @@ type lateRenewal struct {
 	armed *atomic.Bool
 }
 
-func (p lateRenewal) Renew(ctx context.Context, fence uint64, ttl time.Duration, types map[string]string) (engine.Lease, error) {
-	l, err := p.port.Renew(ctx, fence, ttl, types)
+func (p lateRenewal) Renew(ctx context.Context, fence uint64, ttl time.Duration, types map[string]string, report json.RawMessage) (engine.Lease, error) {
+	l, err := p.port.Renew(ctx, fence, ttl, types, report)
 	if err == nil && p.armed.CompareAndSwap(true, false) {
 		time.Sleep(1900 * time.Millisecond)
 		p.f.mu.Lock()

@@ -5,6 +5,7 @@ package shard
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"log/slog"
 	"sync"
@@ -35,6 +36,8 @@ type Options struct {
 	// Types returns the event types that the replica has registered, together with their fingerprints. The replica only
 	// owns shards of these types.
 	Types func() map[string]string
+	// Report returns the replica's figures for operators, see [engine.Replica]. The default reports nothing.
+	Report func() json.RawMessage
 	// Duties lists topics with a single shard that each replica can own, such as [engine.OutboxTopic].
 	Duties []string
 	// Shards is the number of shards of a new event type. The default is 16.
@@ -97,6 +100,9 @@ func New(o Options) *Owner {
 	}
 	if o.Types == nil {
 		o.Types = func() map[string]string { return nil }
+	}
+	if o.Report == nil {
+		o.Report = func() json.RawMessage { return nil }
 	}
 	return &Owner{o: o, hurry: make(chan struct{}, 1), ended: make(chan struct{}), ownerships: map[engine.Shard]*Ownership{}, known: map[string]bool{}, freed: map[engine.Shard]bool{},
 		unknown: map[string]time.Duration{}, silent: silentReplicas{map[engine.Shard]time.Duration{}, map[uint64]time.Duration{}}}

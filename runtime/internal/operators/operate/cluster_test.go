@@ -38,7 +38,7 @@ func TestSRV8Cluster(t *testing.T) {
 		ctx := t.Context()
 		var fences []uint64
 		for _, name := range []string{"a", "b"} {
-			l, err := st.Join(ctx, name, time.Minute, nil)
+			l, err := st.Join(ctx, name, time.Minute, nil, nil)
 			must(t, err)
 			fences = append(fences, l.Fence)
 		}

@@ -2,6 +2,7 @@ package clustertest_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"strings"
 	"testing"
@@ -71,14 +72,14 @@ func (s *memoryStore) Now(ctx context.Context) (time.Time, error) {
 	return now.Add(s.ahead()), err
 }
 
-func (s *memoryStore) Join(ctx context.Context, name string, ttl time.Duration, types map[string]string) (engine.Lease, error) {
-	l, err := s.Store.Join(ctx, name, ttl, types)
+func (s *memoryStore) Join(ctx context.Context, name string, ttl time.Duration, types map[string]string, report json.RawMessage) (engine.Lease, error) {
+	l, err := s.Store.Join(ctx, name, ttl, types, report)
 	l.Now = l.Now.Add(s.ahead())
 	return l, err
 }
 
-func (s *memoryStore) Renew(ctx context.Context, fence uint64, ttl time.Duration, types map[string]string) (engine.Lease, error) {
-	l, err := s.Store.Renew(ctx, fence, ttl, types)
+func (s *memoryStore) Renew(ctx context.Context, fence uint64, ttl time.Duration, types map[string]string, report json.RawMessage) (engine.Lease, error) {
+	l, err := s.Store.Renew(ctx, fence, ttl, types, report)
 	l.Now = l.Now.Add(s.ahead())
 	return l, err
 }

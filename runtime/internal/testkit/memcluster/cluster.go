@@ -8,6 +8,7 @@ package memcluster
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -153,24 +154,24 @@ func (s *Store) Generation() uint64 {
 }
 
 // Join implements [engine.Leases].
-func (s *Store) Join(ctx context.Context, name string, ttl time.Duration, types map[string]string) (engine.Lease, error) {
+func (s *Store) Join(ctx context.Context, name string, ttl time.Duration, types map[string]string, report json.RawMessage) (engine.Lease, error) {
 	return query(ctx, s, "Join", func(c *Cluster) (engine.Lease, error) {
 		c.last++
 		now := time.Now()
-		c.leases[c.last] = &lease{engine.Replica{Name: name, Fence: c.last, Types: maps.Clone(types)}, now.Add(ttl)}
+		c.leases[c.last] = &lease{engine.Replica{Name: name, Fence: c.last, Types: maps.Clone(types), Report: report}, now.Add(ttl)}
 		return engine.Lease{Fence: c.last, Now: now}, nil
 	})
 }
 
 // Renew implements [engine.Leases].
-func (s *Store) Renew(ctx context.Context, fence uint64, ttl time.Duration, types map[string]string) (engine.Lease, error) {
+func (s *Store) Renew(ctx context.Context, fence uint64, ttl time.Duration, types map[string]string, report json.RawMessage) (engine.Lease, error) {
 	return query(ctx, s, "Renew", func(c *Cluster) (engine.Lease, error) {
 		l := c.leases[fence]
 		if l == nil {
 			return engine.Lease{}, engine.ErrFenced
 		}
 		now := time.Now()
-		l.until, l.replica.Types = now.Add(ttl), maps.Clone(types)
+		l.until, l.replica.Types, l.replica.Report = now.Add(ttl), maps.Clone(types), report
 		return engine.Lease{Fence: fence, Now: now}, nil
 	})
 }

@@ -132,7 +132,7 @@ func TestLeasesEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := memcluster.New()
 		a, b := c.Open(), c.Open()
-		l, err := a.Join(t.Context(), "a", time.Hour, nil)
+		l, err := a.Join(t.Context(), "a", time.Hour, nil, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -146,7 +146,7 @@ func TestLeasesEnd(t *testing.T) {
 		if err := a.Ping(ctx); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("a slow network: %v", err)
 		}
-		if _, err := a.Renew(t.Context(), l.Fence, time.Hour, nil); !errors.Is(err, engine.ErrFenced) {
+		if _, err := a.Renew(t.Context(), l.Fence, time.Hour, nil, nil); !errors.Is(err, engine.ErrFenced) {
 			t.Errorf("got %v", err)
 		}
 	})
@@ -165,7 +165,7 @@ func TestEpochs(t *testing.T) {
 			}
 		}
 		h := engine.ShardFence{Shard: engine.Shard{Topic: engine.RetentionTopic}}
-		lease, err := s.Join(t.Context(), "a", time.Hour, nil)
+		lease, err := s.Join(t.Context(), "a", time.Hour, nil, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -180,7 +180,7 @@ func (f *deployment) process(settings ...setting) *process {
 	if p.Subscriptions, err = subscriber.New(o); err != nil {
 		f.t.Fatal(err)
 	}
-	l, err := p.store.Join(f.t.Context(), "", 1000*time.Hour, nil)
+	l, err := p.store.Join(f.t.Context(), "", 1000*time.Hour, nil, nil)
 	if err != nil {
 		f.t.Fatal(err)
 	}

@@ -171,9 +171,9 @@ func sharedEpochs(t *testing.T, a, b engine.Shared) {
 	if now := a.Generation(); now <= generation {
 		t.Fatalf("generation %d became %d", generation, now)
 	}
-	_, err := a.Renew(ctx, lease.Fence, ttl, nil)
+	_, err := a.Renew(ctx, lease.Fence, ttl, nil, nil)
 	is(t, err, engine.ErrFenced)
-	_, err = b.Renew(ctx, lease.Fence, ttl, nil)
+	_, err = b.Renew(ctx, lease.Fence, ttl, nil, nil)
 	is(t, err, engine.ErrFenced)
 	is(t, b.Owned(h).SaveProgress(ctx, []store.Update{{ID: "sub_1"}}), engine.ErrFenced)
 	if c := cluster(t, b); len(c.Replicas) != 0 {

@@ -1,6 +1,7 @@
 package enginetest
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -17,7 +18,7 @@ const ttl = time.Minute
 
 func join(t *testing.T, s engine.Shared, name string) engine.Lease {
 	t.Helper()
-	l, err := s.Join(t.Context(), name, ttl, map[string]string{"event": "f1"})
+	l, err := s.Join(t.Context(), name, ttl, map[string]string{"event": "f1"}, json.RawMessage(`{"n":0}`))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -50,21 +51,23 @@ func sharedLeases(t *testing.T, a, b engine.Shared) {
 	if len(c.Replicas) != 3 || c.Replicas[2].Name != "r2" || c.Replicas[2].Types["event"] != "f1" {
 		t.Fatalf("cluster %+v", c)
 	}
-	if _, err := b.Renew(ctx, last, ttl, map[string]string{"event": "f2"}); err != nil {
-		t.Fatal(err)
-	}
-	if c = cluster(t, a); c.Replicas[2].Types["event"] != "f2" {
-		t.Fatalf("types after a renewal: %v", c.Replicas[2].Types)
+	for _, report := range []string{`{"n":1}`, `{"n":2}`} {
+		if _, err := b.Renew(ctx, last, ttl, map[string]string{"event": "f2"}, json.RawMessage(report)); err != nil {
+			t.Fatal(err)
+		}
+		if c = cluster(t, a); c.Replicas[2].Types["event"] != "f2" || string(c.Replicas[2].Report) != report || string(c.Replicas[1].Report) != `{"n":0}` {
+			t.Fatalf("replicas after a renewal: %+v", c.Replicas)
+		}
 	}
 	ok(t, a.Leave(ctx, last))
 	ok(t, a.Leave(ctx, last))
-	_, err := a.Renew(ctx, last, ttl, nil)
+	_, err := a.Renew(ctx, last, ttl, nil, nil)
 	is(t, err, engine.ErrFenced)
-	short := check.Must(a.Join(ctx, "short", 10*time.Millisecond, nil))(t)
+	short := check.Must(a.Join(ctx, "short", 10*time.Millisecond, nil, nil))(t)
 	waitUntil(t, "the lease expires", func() bool {
 		return !slices.ContainsFunc(cluster(t, b).Replicas, func(r engine.Replica) bool { return r.Fence == short.Fence })
 	})
-	_, err = a.Renew(ctx, short.Fence, ttl, nil)
+	_, err = a.Renew(ctx, short.Fence, ttl, nil, nil)
 	is(t, err, engine.ErrFenced)
 	_, err = a.Claim(ctx, short.Fence, nil)
 	is(t, err, engine.ErrFenced)
@@ -72,9 +75,9 @@ func sharedLeases(t *testing.T, a, b engine.Shared) {
 
 // No process has read the cluster since the lease expired, so only the store's clock ends the lease.
 func sharedExpired(t *testing.T, a, _ engine.Shared) {
-	l := check.Must(a.Join(t.Context(), "short", 10*time.Millisecond, nil))(t)
+	l := check.Must(a.Join(t.Context(), "short", 10*time.Millisecond, nil, nil))(t)
 	time.Sleep(30 * time.Millisecond) // by the store's clock, which no bubble advances
-	_, err := a.Renew(t.Context(), l.Fence, ttl, nil)
+	_, err := a.Renew(t.Context(), l.Fence, ttl, nil, nil)
 	is(t, err, engine.ErrFenced)
 }
 

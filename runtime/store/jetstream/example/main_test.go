@@ -291,7 +291,7 @@ func serve(t *testing.T, url string) error {
 			return err
 		}
 	}
-	lease, err := s.Join(ctx, "one", time.Minute, map[string]string{"ticket.created": "x"})
+	lease, err := s.Join(ctx, "one", time.Minute, map[string]string{"ticket.created": "x"}, nil)
 	if err != nil {
 		return err
 	}

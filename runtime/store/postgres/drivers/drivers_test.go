@@ -93,7 +93,7 @@ func TestREP20EmitSQL(t *testing.T) {
 			if n := pgtest.Query(t, pgtest.URL(t), "SELECT count(*) FROM "+schema+".outbox WHERE meta = '' OR targets = ''"); n != "0" {
 				t.Errorf("%s rows have an empty value for none", n)
 			}
-			lease, err := s.Join(ctx, "sequencer", time.Minute, nil)
+			lease, err := s.Join(ctx, "sequencer", time.Minute, nil, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
