@@ -967,7 +967,7 @@ func TestSRV8LargePayloads(t *testing.T) {
 		}
 	}
 	w.isProblem("a large test event", w.ask("POST", "/api/subscriptions/"+id+"/test", `{"data":`+long+`}`, key("large")), 400, "bad_request")
-	if head := w.es.Admin().EventTypes()[0].Head; head != 3 {
+	if head := w.es.Admin().EventTypes(t.Context())[0].Head; head != 3 {
 		t.Errorf("%d were emitted, want 3", head)
 	}
 }

@@ -36,7 +36,7 @@ func (h *handler) api(add adder) {
 	})
 	add("GET", "/api/types", func(w http.ResponseWriter, r *http.Request, actor string) {
 		if h.authorizeOrFail(w, r, actor, Action{Verb: ListTypes}) {
-			answer(w, http.StatusOK, map[string]any{"types": h.admin.EventTypes()})
+			answer(w, http.StatusOK, typeList{h.admin.EventTypes(r.Context()), h.admin.Missing(r.Context())})
 		}
 	})
 	add("GET", "/api/types/{name}", func(w http.ResponseWriter, r *http.Request, actor string) {
@@ -196,7 +196,7 @@ func (h *handler) eventType(w http.ResponseWriter, r *http.Request, actor string
 	if !h.authorizeOrFail(w, r, actor, Action{Verb: ShowType, Event: name}) {
 		return t, false
 	}
-	t, err := h.admin.EventType(name)
+	t, err := h.admin.EventType(r.Context(), name)
 	if err != nil {
 		h.fail(w, r, "the event type", err)
 		return t, false
@@ -233,22 +233,32 @@ func shownAttempt(a operator.Attempt) attempt {
 	return attempt{Attempt: a, TookMs: float64(a.Took.Microseconds()) / 1000}
 }
 
-// A subscriptionPage is a page of subscriptions. Next is the after parameter for the next page.
+// A typeList is the list of event types. Missing explains why they have no figures.
+type typeList struct {
+	Types   []operator.EventType `json:"types"`
+	Missing []string             `json:"missing,omitempty"`
+}
+
+// A subscriptionPage is a page of subscriptions. Next is the after parameter for the next page. Missing explains which
+// figures of other processes are missing.
 type subscriptionPage struct {
 	Subscriptions []operator.WebhookInfo `json:"subscriptions"`
 	Next          string                 `json:"next,omitempty"`
+	Missing       []string               `json:"missing,omitempty"`
 }
 
 // A connectionPage is a page of connections.
 type connectionPage struct {
 	Connections []operator.Connection `json:"connections"`
 	Next        string                `json:"next,omitempty"`
+	Missing     []string              `json:"missing,omitempty"`
 }
 
 // An endpointPage is a page of endpoints.
 type endpointPage struct {
 	Endpoints []operator.Endpoint `json:"endpoints"`
 	Next      string              `json:"next,omitempty"`
+	Missing   []string            `json:"missing,omitempty"`
 }
 
 // filterParams converts the filter to query parameters.
@@ -363,6 +373,7 @@ func (h *handler) subscriptions(w http.ResponseWriter, r *http.Request, actor st
 		for _, i := range found {
 			p.Subscriptions = append(p.Subscriptions, withShownURL(i))
 		}
+		p.Missing = h.admin.Missing(r.Context())
 	}
 	if err != nil {
 		h.fail(w, r, "the list", err)
@@ -388,7 +399,7 @@ func (h *handler) endpoints(w http.ResponseWriter, r *http.Request, actor string
 	if err == nil {
 		var found []operator.Endpoint
 		found, p.Next, err = h.admin.Endpoints(r.Context(), f.Filter, f.after, f.limit)
-		p.Endpoints = append(p.Endpoints, found...)
+		p.Endpoints, p.Missing = append(p.Endpoints, found...), h.admin.Missing(r.Context())
 	}
 	if err != nil {
 		h.fail(w, r, "the list", err)
@@ -407,7 +418,9 @@ func (h *handler) connections(w http.ResponseWriter, r *http.Request, actor stri
 		return p, false
 	}
 	p.Connections = []operator.Connection{}
-	for _, c := range h.admin.Connections() {
+	var all []operator.Connection
+	all, p.Missing = h.admin.Connections(r.Context())
+	for _, c := range all {
 		if c.ID <= f.after || f.Principal != "" && c.Principal != f.Principal || f.Event != "" && c.Event != f.Event || f.mode != "" && c.Mode != f.mode {
 			continue
 		}

@@ -39,6 +39,7 @@ func clusterOf(c operator.Cluster, now time.Time) clusterBody {
 	for _, work := range slices.Sorted(maps.Keys(c.Unowned)) {
 		wrong("Shards of %s without an owner: %d.", work, c.Unowned[work])
 	}
+	b.Problems = append(b.Problems, c.Missing...)
 	if c.OutboxAge != nil {
 		ms := float64(c.OutboxAge.Microseconds()) / 1000
 		b.OutboxAgeMs = &ms

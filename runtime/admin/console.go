@@ -2,6 +2,7 @@ package admin
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/rand"
 	"embed"
 	"encoding/json"
@@ -134,7 +135,8 @@ type view struct {
 	Types         []operator.EventType
 	Type          *operator.EventTypeInfo
 	Failing       []operator.WebhookInfo
-	AllFailing    int // the total; negative if the actor may not see it, or if it is unknown
+	AllFailing    int      // the total; negative if the actor may not see it, or if it is unknown
+	Missing       []string // why figures of other processes are missing
 	Rejected      []operator.Rejected
 	AnyRejected   bool
 	Unread        []string     // the missing parts of the overview, and why
@@ -184,7 +186,7 @@ func (h *handler) console(add adder) {
 		if !ok {
 			return
 		}
-		h.render(w, r, http.StatusOK, "subscriptions.html", view{Title: "Subscriptions", Filter: r.URL.Query(), Subscriptions: p.Subscriptions, More: nextPageURL(r, p.Next),
+		h.render(w, r, http.StatusOK, "subscriptions.html", view{Title: "Subscriptions", Filter: r.URL.Query(), Subscriptions: p.Subscriptions, Missing: p.Missing, More: nextPageURL(r, p.Next),
 			Query: template.URL(listFilters(r).Encode()), Picked: listFilters(r)}) // Encode escapes it
 	})
 	add("GET", "/endpoints", func(w http.ResponseWriter, r *http.Request, actor string) {
@@ -194,7 +196,7 @@ func (h *handler) console(add adder) {
 		}
 		q := r.URL.Query()
 		f, _ := readFilter(q, subscriptionFilters...) // endpoints has validated it
-		v := view{Title: "Endpoints", Filter: q, Endpoints: p.Endpoints, Host: q.Get("host"), Picked: listFilters(r), More: nextPageURL(r, p.Next)}
+		v := view{Title: "Endpoints", Filter: q, Endpoints: p.Endpoints, Missing: p.Missing, Host: q.Get("host"), Picked: listFilters(r), More: nextPageURL(r, p.Next)}
 		if v.Host != "" {
 			v.Title = "Endpoint " + v.Host
 			if p.Next == "" && q.Get("after") == "" {
@@ -235,7 +237,7 @@ func (h *handler) console(add adder) {
 		if !ok {
 			return
 		}
-		h.render(w, r, http.StatusOK, "connections.html", view{Title: "Connections", Filter: r.URL.Query(), Connections: p.Connections, More: nextPageURL(r, p.Next)})
+		h.render(w, r, http.StatusOK, "connections.html", view{Title: "Connections", Filter: r.URL.Query(), Connections: p.Connections, Missing: p.Missing, More: nextPageURL(r, p.Next)})
 	})
 	for _, verb := range []Verb{Test, Send, Pause, Unpause, Replay, EndReplay, Resume, End} {
 		add("POST", "/subscriptions/{id}/"+string(verb), h.buttonAction(verb))
@@ -270,9 +272,15 @@ func sum(all []operator.Endpoint) *operator.Endpoint {
 		s.Suspended += e.Suspended
 		s.Paused += e.Paused
 		s.Failing += e.Failing
-		s.Behind = max(s.Behind, e.Behind)
+		if e.Behind != nil && (s.Behind == nil || *e.Behind > *s.Behind) {
+			s.Behind = e.Behind
+		}
+		s.Missing = cmp.Or(s.Missing, e.Missing)
 		earlier(&s.FailedSince, e.FailedSince)
 		earlier(&s.WaitingSince, e.WaitingSince)
+	}
+	if s.Missing != "" {
+		s.Behind, s.WaitingSince = nil, time.Time{}
 	}
 	return &s
 }
@@ -309,7 +317,7 @@ func (h *handler) tailPage(w http.ResponseWriter, r *http.Request, actor string)
 		return
 	}
 	if err == nil && f.Event != "" {
-		_, err = h.admin.EventType(f.Event)
+		_, err = h.admin.EventType(r.Context(), f.Event)
 	}
 	if err != nil {
 		h.fail(w, r, "the event type", err)
@@ -317,7 +325,7 @@ func (h *handler) tailPage(w http.ResponseWriter, r *http.Request, actor string)
 	}
 	v := view{Title: "Live tail", Filter: r.URL.Query(), Payloads: h.payloads}
 	if h.authorize(r, actor, Action{Verb: ListTypes}) == nil {
-		v.Types = h.admin.EventTypes()
+		v.Types = h.admin.EventTypes(r.Context())
 	}
 	w.Header().Set("Content-Security-Policy", policyOfTail)
 	h.render(w, r, http.StatusOK, "tail.html", v)

@@ -56,12 +56,9 @@ func (s *watchedStore) ListSubscription(ctx context.Context, id string) (l engin
 	return l, ok, err
 }
 
-func (s *watchedStore) ListSubscriptions(ctx context.Context, after string, limit int, known func(string) bool) (all []engine.Listed, err error) {
+func (s *watchedStore) ListSubscriptions(ctx context.Context, after string, limit int) (all []engine.Listed, err error) {
 	page, err := s.Subscriptions(ctx, after, limit)
 	for _, sub := range page {
-		if known(sub.ID) {
-			sub = store.Subscription{ID: sub.ID}
-		}
 		l := engine.Listed{Subscription: sub}
 		if s.broken(sub.ID) {
 			l.Unreadable = engine.UnreadableKey

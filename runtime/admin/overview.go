@@ -10,7 +10,7 @@ func (h *handler) overview(w http.ResponseWriter, r *http.Request, actor string)
 	if !h.authorizeOrFail(w, r, actor, Action{Verb: ListTypes}) {
 		return
 	}
-	v := view{Title: "Overview", AllFailing: -1, Types: h.admin.EventTypes()}
+	v := view{Title: "Overview", AllFailing: -1, Types: h.admin.EventTypes(r.Context()), Missing: h.admin.Missing(r.Context())}
 	// Omit a section if its data cannot be read, because operators need the page most when there are problems.
 	unread := func(what string, err error) {
 		if err != nil {
@@ -20,10 +20,9 @@ func (h *handler) overview(w http.ResponseWriter, r *http.Request, actor string)
 	}
 	// Show failing subscriptions only if the actor may list subscriptions.
 	if h.authorize(r, actor, Action{Verb: ListSubscriptions}) == nil {
-		var err error
-		v.Failing, v.AllFailing, err = h.admin.Failing(r.Context(), maxFailing)
-		if unread("the failing endpoints", err); err != nil {
-			v.AllFailing = -1
+		f, err := h.admin.Failing(r.Context(), maxFailing)
+		if unread("the failing endpoints", err); err == nil {
+			v.Failing, v.AllFailing = f.Longest, f.Total
 		}
 		for i := range v.Failing {
 			v.Failing[i] = withShownURL(v.Failing[i])

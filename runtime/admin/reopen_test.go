@@ -22,7 +22,7 @@ func TestReopen(t *testing.T) {
 		if _, err := w.es.Admin().Terminate(operator.WithActor(t.Context(), "<ann>"), operator.Target{Event: "ping"}, nil); err != nil {
 			t.Fatal(err)
 		}
-		closed := w.es.Admin().EventTypes()[0].Terminated
+		closed := w.es.Admin().EventTypes(t.Context())[0].Terminated
 		if closed == nil || closed.By != "<ann>" || closed.At.IsZero() {
 			t.Fatalf("terminated: %+v", closed)
 		}
@@ -35,7 +35,7 @@ func TestReopen(t *testing.T) {
 		if a := open(); a.status != []int{http.StatusOK, http.StatusSeeOther}[i] {
 			t.Errorf("opening: %d %s", a.status, a.body)
 		}
-		if w.es.Admin().EventTypes()[0].Terminated != nil {
+		if w.es.Admin().EventTypes(t.Context())[0].Terminated != nil {
 			t.Errorf("still closed after way %d", i)
 		}
 		if a := w.ask("GET", "/types/ping", ""); strings.Contains(a.body, "reopen") {

@@ -124,7 +124,7 @@ func (h *handler) windowPages(add adder) {
 	add("GET", "/events", func(w http.ResponseWriter, r *http.Request, actor string) {
 		v := view{Title: "Events", Filter: r.URL.Query()}
 		if h.authorize(r, actor, Action{Verb: ListTypes}) == nil {
-			v.Types = h.admin.EventTypes()
+			v.Types = h.admin.EventTypes(r.Context())
 		}
 		if strings.TrimSpace(v.Filter.Get("since")) == "" {
 			if h.authorizeOrFail(w, r, actor, Action{Verb: FindOccurrence}) {

@@ -188,7 +188,7 @@ func TestTokenErrors(t *testing.T) {
 // last error with a time, on its page only.
 func TestFailingFirst(t *testing.T) {
 	w := newWorld(t)
-	w.shows("no failures", w.ask("GET", "/", ""), "No endpoint of this process fails.")
+	w.shows("no failures", w.ask("GET", "/", ""), "No endpoint fails.")
 	id := w.subscribe("ann", "/a")
 	w.refuse.Store(true)
 	if err := w.emit.Emit(t.Context(), payload{ID: "1"}, events.WithID("evt_1")); err != nil {

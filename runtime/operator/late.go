@@ -68,7 +68,7 @@ type Latency struct {
 // A Delay explains why deliveries to a webhook subscription are delayed.
 type Delay struct {
 	// Reason is "" if no occurrence is waiting. Otherwise, it is "unreadable", "paused", "suspended", "retrying",
-	// "replaying", "limited", "queued", "slow", "backlog" or "elsewhere".
+	// "replaying", "limited", "queued", "slow", "backlog" or "unreported".
 	Reason string `json:"reason"`
 	// Text is a human-readable explanation with times in UTC.
 	Text string `json:"text"`

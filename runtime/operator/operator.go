@@ -59,10 +59,14 @@ type Admin interface {
 	// State returns the state of a webhook subscription, or [StateAbsent] if the subscription is unknown.
 	State(ctx context.Context, id string) (State, error)
 
-	// Failing returns up to limit failing webhook subscriptions of this process, and their total number. A subscription
-	// is failing if it is suspended or its last attempt failed. Subscriptions that have been failing longest come
-	// first.
-	Failing(ctx context.Context, limit int) (found []WebhookInfo, total int, err error)
+	// Failing returns the number of failing webhook subscriptions, and up to limit of them. See
+	// [WebhookInfo.Failing]. It examines all subscriptions.
+	Failing(ctx context.Context, limit int) (Failures, error)
+
+	// Missing explains, in sentences, which figures of other processes are missing. The reason is that a process has not
+	// written its figures in the last 10 seconds, or that the store does not answer. [Filter].Late and MinBehind do not
+	// select subscriptions whose figures are missing.
+	Missing(ctx context.Context) []string
 
 	// Subscribe creates or refreshes a subscription whose callback was verified by other means. It returns the id. The
 	// callback is recorded as verified, so a handshake never takes place. Subscribe checks the form of the URL, the
@@ -185,11 +189,12 @@ type Admin interface {
 	// RevokePrincipal is server.Server.Revoke for operators. It returns the number of subscriptions in this process.
 	RevokePrincipal(ctx context.Context, principal string, names ...string) (int, error)
 
-	// Connections returns the open streams and the pollers with unexpired leases, sorted by id.
-	Connections() []Connection
+	// Connections returns the open streams and the pollers with unexpired leases, sorted by id. Of another process it
+	// returns up to 100. missing explains which connections are missing.
+	Connections(ctx context.Context) (found []Connection, missing []string)
 
-	// Connection returns an element of Connections, without Behind. It returns events.ErrNotFound if the connection has
-	// ended.
+	// Connection returns a connection of this process, without Behind. It returns events.ErrNotFound if the connection
+	// has ended.
 	Connection(id string) (Connection, error)
 
 	// EndConnection ends a stream with the error, or ends a poller's lease. A nil error means Forbidden. The poller can
@@ -197,10 +202,10 @@ type Admin interface {
 	EndConnection(id string, e *events.Error) error
 
 	// EventTypes returns the registered event types, sorted by name.
-	EventTypes() []EventType
+	EventTypes(ctx context.Context) []EventType
 
 	// EventType returns the registered event type with the given name.
-	EventType(name string) (EventTypeInfo, error)
+	EventType(ctx context.Context, name string) (EventTypeInfo, error)
 
 	// Tail returns a [Tail] that begins at the current end of an event type's log. If event is empty, it covers all
 	// logs. If the type is unknown, Tail returns events.ErrNotFound.
@@ -214,8 +219,8 @@ type Admin interface {
 	Occurrence(ctx context.Context, event string, p store.Position) (Occurrence, error)
 
 	// Deliveries returns the outcome of an occurrence at up to limit webhook subscriptions. It covers subscriptions
-	// with ids greater than after that match the occurrence or have a recorded attempt. Only subscriptions of this
-	// process can be matched. A call examines 1,000 subscriptions, so found can be empty even if next is not.
+	// with ids greater than after that match the occurrence or have a recorded attempt. A call examines 1,000
+	// subscriptions, so found can be empty even if next is not.
 	Deliveries(ctx context.Context, event string, p store.Position, after string, limit int) (found []Delivery, next string, err error)
 
 	// Cluster returns the state of the processes that share the store. It returns events.ErrUnsupported if only one

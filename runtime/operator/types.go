@@ -44,8 +44,14 @@ type WebhookInfo struct {
 	RefreshedAt time.Time       `json:"refreshedAt"`
 	// ExpiresAt is zero if the subscription does not expire.
 	ExpiresAt time.Time `json:"expiresAt,omitzero"`
-	// Cursor is the watermark. It is nil for a type without replay, and until the subscription is restored after
-	// startup. If another process delivers to the subscription, Cursor is the stored watermark, or nil in a list.
+	// Owner is the name of the process that delivers to the subscription, or that last did. It is "" if only one process
+	// uses the store.
+	Owner string `json:"owner,omitempty"`
+	// AsOf is the time of the figures Behind, WaitingSince and Throttled, or zero if only one process uses the store. If
+	// they are missing, Missing explains why, and AsOf is the time when an owner last wrote them.
+	AsOf    time.Time `json:"asOf,omitzero"`
+	Missing string    `json:"missing,omitempty"`
+	// Cursor is the stored watermark. It is nil for a type without replay.
 	Cursor         *string   `json:"cursor"`
 	LastDeliveryAt time.Time `json:"lastDeliveryAt,omitzero"`
 	// LastError is the error category of the last failed attempt, regardless of its age. LastErrorAt is the time of
@@ -54,13 +60,11 @@ type WebhookInfo struct {
 	LastErrorAt time.Time `json:"lastErrorAt,omitzero"`
 	FailedSince time.Time `json:"failedSince,omitzero"`
 	Throttled   bool      `json:"throttled,omitempty"`
-	// Behind is the number of log entries after the watermark. It is nil for a check, and until the subscription is
-	// restored after startup.
+	// Behind is the number of log entries after the watermark. It is nil for a check, and if it is missing.
 	Behind *int64 `json:"behind,omitempty"`
 	// WaitingSince is the timestamp of the first entry after the watermark. It is zero if Behind is nil or 0.
 	WaitingSince time.Time `json:"waitingSince,omitzero"`
-	// Replay is the replay in progress, or nil. If another process delivers to the subscription, Replay reflects the
-	// stored progress.
+	// Replay is the replay in progress, or nil.
 	Replay *Replay `json:"replay,omitempty"`
 	// Requests contains the latest operator request of each kind, sorted by kind.
 	Requests []Request `json:"requests,omitempty"`
@@ -111,13 +115,13 @@ type Filter struct {
 	// Host is the lower-case host of a callback, including the port if the URL has one. URL is a substring of a
 	// callback's URL in the form returned by [ShownURL].
 	Host, URL string
-	// MinBehind selects subscriptions of this process that are at least MinBehind log entries behind.
+	// MinBehind selects subscriptions that are known to be at least MinBehind log entries behind.
 	MinBehind int64
 	// Failing selects subscriptions that are unreadable or have a failed last attempt, whether or not they are
 	// suspended. An action on a subscription can change its position in the list, so read the whole list before you
 	// act.
 	Failing bool
-	// Late selects subscriptions of this process that have an entry older than Late after their watermark.
+	// Late selects subscriptions that are known to have an entry older than Late after their watermark.
 	Late time.Duration
 }
 
@@ -153,11 +157,13 @@ type Endpoint struct {
 	Failing       int `json:"failing"`
 	// FailedSince is the earliest value among the subscriptions, LastDeliveryAt is the latest, and Behind is the
 	// largest. WaitingSince is the earliest value among the subscriptions that are furthest behind in each event type.
-	// Behind and WaitingSince cover only this process.
+	// Behind is nil and WaitingSince is zero for checks, and if figures of a subscription are missing. Missing then
+	// explains why.
 	FailedSince    time.Time `json:"failedSince,omitzero"`
 	LastDeliveryAt time.Time `json:"lastDeliveryAt,omitzero"`
-	Behind         int64     `json:"behind"`
+	Behind         *int64    `json:"behind,omitempty"`
 	WaitingSince   time.Time `json:"waitingSince,omitzero"`
+	Missing        string    `json:"missing,omitempty"`
 }
 
 // A SubscribeRequest describes a webhook subscription that an operator creates for a principal.
@@ -184,7 +190,8 @@ type Target struct {
 
 // A Connection is a stream or a poller. A poller is connected until its lease expires.
 type Connection struct {
-	// ID identifies the connection in calls to [Admin.EndConnection].
+	// ID identifies the connection in calls to [Admin.EndConnection]. A connection of another process cannot be ended
+	// here; its ID begins with the process's name and a slash.
 	ID           string `json:"id"`
 	Subscription string `json:"subscription"`
 	Principal    string `json:"principal"`
@@ -195,7 +202,12 @@ type Connection struct {
 	// Behind is the number of log entries that the connection has not yet read. For a poller, it is the number at the
 	// time of the last poll. It is nil for checks.
 	Behind *int64 `json:"behind,omitempty"`
+	// Process is the name of the process that has the connection. It is "" if only one process uses the store.
+	Process string `json:"process,omitempty"`
 }
+
+// Ours reports whether this process has the connection and can end it.
+func (c Connection) Ours() bool { return c.Process == "" || !strings.HasPrefix(c.ID, c.Process+"/") }
 
 // An EventType describes a registered event type.
 type EventType struct {
@@ -215,14 +227,28 @@ type EventType struct {
 	// PerMinute is the number of occurrences that became visible in this process in the last minute, rounded to a
 	// tenth.
 	PerMinute float64 `json:"perMinute"`
-	// Behind is the lag, in log entries, of this process's slowest stream or webhook subscription.
+	// Counts contains the figures of all processes. It is nil if the figures of a process are missing.
+	*Counts
+	// Terminated is set while the type is closed.
+	Terminated *Termination `json:"terminated,omitempty"`
+}
+
+// Counts contains the figures of an event type in all processes.
+type Counts struct {
+	// Behind is the lag of the slowest stream or webhook subscription, in log entries.
 	Behind int64 `json:"behind"`
-	// Streams, Pollers and Webhooks count the live subscriptions of this process.
+	// Streams, Pollers and Webhooks count the live subscriptions.
 	Streams  int `json:"streams"`
 	Pollers  int `json:"pollers"`
 	Webhooks int `json:"webhooks"`
-	// Terminated is set while the type is closed.
-	Terminated *Termination `json:"terminated,omitempty"`
+}
+
+// Failures summarizes the webhook subscriptions that fail.
+type Failures struct {
+	// Longest contains the failing subscriptions that have been failing longest, those first. Total counts all failing
+	// subscriptions.
+	Longest []WebhookInfo
+	Total   int
 }
 
 // A Termination says who has closed an event type, and when. Both are empty for a termination that an earlier version
@@ -425,6 +451,8 @@ type Cluster struct {
 	// HeardAt is the time when this process last read all operator requests from other processes. It is zero if that
 	// has not happened.
 	HeardAt time.Time `json:"heardAt,omitzero"`
+	// Missing explains which figures of the replicas are missing.
+	Missing []string `json:"-"`
 	// OutboxAge is how long the oldest occurrence has been in the outbox. While the outbox cannot be read, it is the
 	// longest time that an occurrence may have waited there. It is nil in a process that does not own the outbox.
 	OutboxAge *time.Duration `json:"-"`
@@ -437,4 +465,15 @@ type Replica struct {
 	This bool `json:"this,omitempty"`
 	// Shards counts the shards that the replica owns, with the same keys as Cluster.Unowned.
 	Shards map[string]int `json:"shards"`
+	// ReportedAt is when the replica wrote its figures. Figures is nil if it has written none in the last 10 seconds.
+	ReportedAt time.Time `json:"reportedAt,omitzero"`
+	Figures    *Figures  `json:"figures,omitempty"`
+}
+
+// Figures counts the connections, live webhook subscriptions and attempts in flight of a [Replica].
+type Figures struct {
+	Streams  int `json:"streams"`
+	Pollers  int `json:"pollers"`
+	Webhooks int `json:"webhooks"`
+	Sending  int `json:"sending"`
 }

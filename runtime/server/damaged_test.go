@@ -149,7 +149,7 @@ func TestCUR9DamagedPage(t *testing.T) {
 		if live.cancel(); w.Ready(t.Context()) != nil {
 			t.Error("not ready")
 		}
-		types := w.Admin().EventTypes()
+		types := w.Admin().EventTypes(t.Context())
 		want := fmt.Sprintf("event=e first=%d last=%d ", first+1, last+1)
 		if log := said.String(); strings.Count(log, "are damaged") != 1 || !strings.Contains(log, want) || types[0].Damaged != int64(last-first)+1 {
 			t.Errorf("%d are known to be damaged; want %q in %s", types[0].Damaged, want, log)
@@ -194,7 +194,7 @@ func TestCUR9UndecodedEntry(t *testing.T) {
 			t.Errorf("from %d: truncated %v, %v", from, *r.Truncated, r.ids())
 		}
 	}
-	if n := s.Admin().EventTypes()[0].Damaged; n != 2 {
+	if n := s.Admin().EventTypes(t.Context())[0].Damaged; n != 2 {
 		t.Errorf("%d entries are known to be damaged", n)
 	}
 }

@@ -40,14 +40,14 @@ func TestConnections(t *testing.T) {
 		}
 		emit(t, e, incident{ID: "i1"})
 		synctest.Wait()
-		got := a.Connections()
+		got, _ := a.Connections(t.Context())
 		if len(got) != 3 || got[0].Principal != "carol" || got[0].Mode != "poll" || got[1].Principal != "alice" || got[1].Mode != "push" || !got[1].Since.Equal(began) {
 			t.Fatalf("%+v", got)
 		}
 		if got[1].Behind == nil || *got[1].Behind != 0 {
 			t.Errorf("alice is behind: %+v", got[1])
 		}
-		types := a.EventTypes()
+		types := a.EventTypes(t.Context())
 		if len(types) != 1 || types[0].Streams != 2 || types[0].Pollers != 1 || types[0].Head != 1 || !types[0].Replay {
 			t.Errorf("%+v", types)
 		}
@@ -61,7 +61,7 @@ func TestConnections(t *testing.T) {
 		if s := l.shorts(); s[len(s)-1] != "terminated" {
 			t.Errorf("%q", s)
 		}
-		if rest := a.Connections(); len(rest) != 1 || rest[0].Principal != "bob" {
+		if rest, _ := a.Connections(t.Context()); len(rest) != 1 || rest[0].Principal != "bob" {
 			t.Errorf("%+v", rest)
 		}
 		for _, id := range []string{got[1].ID, got[0].ID, "", "x"} {
@@ -73,7 +73,7 @@ func TestConnections(t *testing.T) {
 			t.Errorf("%d, %v", n, err)
 		}
 		synctest.Wait()
-		if rest := a.Connections(); len(rest) != 0 {
+		if rest, _ := a.Connections(t.Context()); len(rest) != 0 {
 			t.Errorf("%+v", rest)
 		}
 	})

@@ -148,7 +148,8 @@ func TestAUTH2PollsThatBegin(t *testing.T) {
 		{"during Authorize", "Authorize", func(s *Server) error { return s.Reauthorize(context.Background(), "ann") }, "not any more"},
 		{"during OnSubscribe", "OnSubscribe", func(s *Server) error { return s.Reauthorize(context.Background(), "ann") }, "not any more"},
 		{"ended by an operator", "", func(s *Server) error {
-			for _, i := range s.Admin().Connections() {
+			open, _ := s.Admin().Connections(context.Background())
+			for _, i := range open {
 				if err := s.Admin().EndConnection(i.ID, events.Forbidden("go away")); err != nil {
 					return err
 				}

@@ -126,7 +126,7 @@ func TestStreamLag(t *testing.T) {
 		lag := func() float64 {
 			synctest.Wait()
 			n := m.Observed(t)["mcp.events.stream.lag "+ofE]
-			if all := s.Admin().Connections(); len(all) != 1 || all[0].Behind == nil || float64(*all[0].Behind) != n {
+			if all, _ := s.Admin().Connections(t.Context()); len(all) != 1 || all[0].Behind == nil || float64(*all[0].Behind) != n {
 				t.Errorf("connections %+v, lag %v", all, n)
 			}
 			return n
@@ -160,7 +160,7 @@ func TestPollerBehind(t *testing.T) {
 	e := register(t, s, "e", Hooks[filterArgs, incident]{})
 	behind := func() int64 {
 		t.Helper()
-		all := s.Admin().Connections()
+		all, _ := s.Admin().Connections(t.Context())
 		if len(all) != 1 || all[0].Behind == nil {
 			t.Fatalf("%+v", all)
 		}
@@ -207,7 +207,8 @@ func TestWaitToolMetrics(t *testing.T) {
 		if n := held(); n != 0 {
 			t.Errorf("%v polls wait after the answer", n)
 		}
-		for _, c := range s.Admin().Connections() {
+		open, _ := s.Admin().Connections(context.Background())
+		for _, c := range open {
 			if want := int64(map[string]int{"e": 1, "f": 0}[c.Event]); c.Behind == nil || *c.Behind != want {
 				t.Errorf("%+v, want %d behind", c, want)
 			}

@@ -2,6 +2,7 @@ package durable
 
 import (
 	"context"
+	"encoding/json"
 
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/access"
@@ -60,6 +61,8 @@ func (h clusterHost) Obeyer(l *orders.Log) orders.Host {
 }
 
 func (h clusterHost) Sequenced(done engine.Sequenced) { h.s.core.Sequenced(done) }
+
+func (h clusterHost) Report() json.RawMessage { return h.s.Operators.Report() }
 
 // An operateHost adapts the server to [operate.Host].
 type operateHost struct {

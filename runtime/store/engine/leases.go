@@ -48,7 +48,7 @@ type Replica struct {
 	Fence uint64
 	// Types maps the event types that the replica has registered to the fingerprints of their schemas. See REP-16.
 	Types map[string]string
-	// Report contains the replica's figures for operators, as JSON of the runtime. It is nil if there are none.
+	// Report contains the replica's figures for operators, as JSON of the runtime. It can be nil.
 	Report json.RawMessage
 }
 

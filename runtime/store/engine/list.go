@@ -8,7 +8,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 )
 
-// Listed is a subscription in an operator's list, without Secrets and Progress.
+// Listed is a subscription in an operator's list, without Secrets.
 type Listed struct {
 	store.Subscription
 	// Unreadable is the reason why the secrets or progress cannot be read, or "" if they are readable. No replica
@@ -25,9 +25,8 @@ const (
 // A Lister is a [store.SubscriptionStore] that can list subscriptions without reading them completely. Its lists
 // include unreadable subscriptions, so operators can see all of them.
 type Lister interface {
-	// ListSubscriptions lists the same subscriptions as Subscriptions, plus the unreadable ones. If known returns true
-	// for an id, ListSubscriptions sets only the ID.
-	ListSubscriptions(ctx context.Context, after string, limit int, known func(id string) bool) ([]Listed, error)
+	// ListSubscriptions lists the same subscriptions as Subscriptions, plus the unreadable ones.
+	ListSubscriptions(ctx context.Context, after string, limit int) ([]Listed, error)
 	// ListSubscription returns the subscription with the given id, and whether it exists.
 	ListSubscription(ctx context.Context, id string) (Listed, bool, error)
 }
@@ -35,7 +34,7 @@ type Lister interface {
 // ListedOf converts a subscription and the error from reading it to a Listed. It returns err unless the error means
 // that the record is unreadable. The argument damaged is the store's error for damaged data.
 func ListedOf(sub store.Subscription, err, damaged error) (Listed, error) {
-	sub.Secrets, sub.Progress = nil, store.Progress{}
+	sub.Secrets = nil
 	l := Listed{Subscription: sub, Unreadable: Unreadable(err, damaged)}
 	if l.Unreadable != "" {
 		err = nil
@@ -56,9 +55,9 @@ func Unreadable(err, damaged error) string {
 }
 
 // List lists subscriptions. If the store is not a [Lister], List reads the subscriptions.
-func List(ctx context.Context, s store.SubscriptionStore, after string, limit int, known func(id string) bool) ([]Listed, error) {
+func List(ctx context.Context, s store.SubscriptionStore, after string, limit int) ([]Listed, error) {
 	if l, ok := s.(Lister); ok {
-		return l.ListSubscriptions(ctx, after, limit, known)
+		return l.ListSubscriptions(ctx, after, limit)
 	}
 	page, err := s.Subscriptions(ctx, after, limit)
 	listed := make([]Listed, len(page))

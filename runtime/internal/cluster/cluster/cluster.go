@@ -6,6 +6,7 @@ package cluster
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"log/slog"
 	"os"
@@ -77,6 +78,8 @@ type Host interface {
 	Obeyer(l *orders.Log) orders.Host
 	// Sequenced is called with the result of each step of the outbox, and with the zero value before the first step.
 	Sequenced(done engine.Sequenced)
+	// Report returns the figures of this process for operators.
+	Report() json.RawMessage
 }
 
 // Options configures [Processes].

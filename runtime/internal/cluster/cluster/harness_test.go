@@ -198,6 +198,8 @@ func (p *process) Refuses(eventtype.Definition, *store.Entry) error {
 	return p.refuse
 }
 
+func (p *process) Report() json.RawMessage { return nil }
+
 func (p *process) Sequenced(done engine.Sequenced) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -96,7 +96,7 @@ func (c *Many) Join(w *subscriber.Subscriptions) error {
 		duties = append(duties, engine.OutboxTopic)
 	}
 	c.builds.init(&c.o, c.store)
-	o := shard.Options{Leases: c.store, Name: c.o.Name, TTL: c.o.Lease, Duties: duties, Run: c.ownShard, Logger: c.o.Logger}
+	o := shard.Options{Leases: c.store, Name: c.o.Name, TTL: c.o.Lease, Duties: duties, Run: c.ownShard, Report: c.o.Host.Report, Logger: c.o.Logger}
 	if w != nil {
 		o.Types, o.Shards, o.Orphans, o.Looked = c.servedTypes, Shards, orphanTime, c.builds.recordSchemas
 	}

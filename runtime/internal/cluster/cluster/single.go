@@ -186,8 +186,8 @@ func (p *Single) ClosedType(_ context.Context, event string) (*eventtype.Closing
 func (p *Single) RecallLater(string) {}
 
 // ListSubscriptions implements [engine.Lister].
-func (p *Single) ListSubscriptions(ctx context.Context, after string, limit int, known func(id string) bool) ([]engine.Listed, error) {
-	return engine.List(ctx, p.SubscriptionStore, after, limit, known)
+func (p *Single) ListSubscriptions(ctx context.Context, after string, limit int) ([]engine.Listed, error) {
+	return engine.List(ctx, p.SubscriptionStore, after, limit)
 }
 
 // ListSubscription implements [engine.Lister].

@@ -96,7 +96,7 @@ func (l *query) addRest(from abandonedCursor, add func(s *subscriptionView) bool
 	if from.eventID == "" || l.a.o.Webhooks == nil {
 		return nil
 	}
-	r, ok, err := l.readRecord(from.id)
+	r, ok, err := l.a.readRecord(l.ctx, from.id)
 	if err != nil || !ok {
 		return err
 	}
@@ -114,9 +114,6 @@ func (l *query) addRest(from abandonedCursor, add func(s *subscriptionView) bool
 func (a *Admin) abandonedAttempts(ctx context.Context, i *operator.WebhookInfo, since, until time.Time) (last []operator.Attempt, err error) {
 	if i.State == operator.StateUnreadable || i.LastError == "" && i.CreatedAt.Before(since) {
 		return nil, nil
-	}
-	if err := a.flushAttempts(ctx); err != nil {
-		return nil, err
 	}
 	made, err := a.storedAttempts(ctx, i.ID)
 	if err != nil {

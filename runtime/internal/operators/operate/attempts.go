@@ -34,9 +34,16 @@ func (a *Admin) storedAttempts(ctx context.Context, id string) ([]operator.Attem
 	return made, err
 }
 
-// flushAttempts waits until all attempts made before the call are stored.
-func (a *Admin) flushAttempts(ctx context.Context) error {
-	return wrapError("storing attempts", a.o.Webhooks.Flush(ctx))
+// flushTime is the timeout for storing the progress before a query.
+const flushTime = 500 * time.Millisecond
+
+// flush stores the progress and attempts of this process, if the store is writable. A query then reads them.
+func (a *Admin) flush(ctx context.Context) {
+	if a.o.Webhooks != nil {
+		ctx, cancel := context.WithTimeout(ctx, flushTime)
+		defer cancel()
+		_ = a.o.Webhooks.Flush(ctx) // the engine logs a failure and tries again
+	}
 }
 
 func (a *Admin) SendAgain(ctx context.Context, id, eventID string, seen time.Time) (number uint64, err error) {
@@ -47,8 +54,8 @@ func (a *Admin) SendAgain(ctx context.Context, id, eventID string, seen time.Tim
 	if q := r.Requests[store.RequestSend]; q.Key != "" && q.Key == actor.Key(ctx) {
 		return q.Number, nil
 	}
-	if err := a.flushAttempts(ctx); err != nil {
-		return 0, err
+	if err := a.o.Webhooks.Flush(ctx); err != nil {
+		return 0, wrapError("storing attempts", err)
 	}
 	made, err := a.o.Webhooks.LastAttempt(ctx, id, eventID, seen)
 	if err != nil {

@@ -17,19 +17,27 @@ func (a *Admin) Cluster(ctx context.Context) (operator.Cluster, error) {
 	if !ok || shared == nil {
 		return operator.Cluster{}, fmt.Errorf("this process does not share its store: %w", events.NewError(wire.Unsupported, map[string]string{"feature": "cluster"}))
 	}
-	found, err := shared.Cluster(ctx)
-	if err != nil {
-		return operator.Cluster{}, fmt.Errorf("reading the processes that share the store: %w", err)
+	m := a.reports(ctx)
+	if m.err != nil {
+		return operator.Cluster{}, fmt.Errorf("reading the processes that share the store: %w", m.err)
 	}
-	c := operator.Cluster{Replicas: []operator.Replica{}, Leased: fence != 0, Unowned: map[string]int{}, Generation: shared.Generation(), HeardAt: p.LastLook()}
-	place := map[uint64]int{}
-	for i, r := range found.Replicas {
-		place[r.Fence] = i
-		c.Replicas = append(c.Replicas, operator.Replica{Name: r.Name, This: r.Fence == fence, Shards: map[string]int{}})
+	c := operator.Cluster{Replicas: []operator.Replica{}, Leased: fence != 0, Unowned: map[string]int{}, Generation: shared.Generation(), HeardAt: p.LastLook(),
+		Missing: m.missing()}
+	place := map[*replica]int{}
+	for _, r := range m.replicas {
+		if r.Fence == 0 { // this process, without a lease
+			continue
+		}
+		place[r] = len(c.Replicas)
+		d := operator.Replica{Name: r.Name, This: r.this, Shards: map[string]int{}, ReportedAt: r.report.At}
+		if r.missing == "" {
+			d.Figures = r.report.figures()
+		}
+		c.Replicas = append(c.Replicas, d)
 	}
-	for _, h := range found.Shards {
-		if i, ok := place[h.Fence]; ok {
-			c.Replicas[i].Shards[h.Shard.Topic]++
+	for _, h := range m.Shards {
+		if r := m.owners[h.Shard]; r != nil {
+			c.Replicas[place[r]].Shards[h.Shard.Topic]++
 		} else {
 			c.Unowned[h.Shard.Topic]++
 		}

@@ -2,6 +2,7 @@ package operate_test
 
 import (
 	"errors"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -25,6 +26,12 @@ func (p *process) Status() (uint64, map[string]int, bool) { return p.fence, p.ow
 func (p *process) OutboxAge() time.Duration               { return p.oldest }
 func (p *process) LastLook() time.Time                    { return p.heard }
 
+// An idleHost has no connections.
+type idleHost struct{ operate.Host }
+
+func (idleHost) Streams() []operate.Stream     { return nil }
+func (idleHost) Pollers() []operate.Connection { return nil }
+
 // K10: an operator sees who shares the store, what nobody does, and what waits; where a process is alone there is
 // nothing to see.
 func TestSRV8Cluster(t *testing.T) {
@@ -34,7 +41,7 @@ func TestSRV8Cluster(t *testing.T) {
 		}
 		st := memcluster.New().Open()
 		p := &process{}
-		a := operate.New(operate.Options{Store: st, Processes: p, Now: time.Now})
+		a := operate.New(operate.Options{Store: st, Processes: p, Now: time.Now, Host: idleHost{}})
 		ctx := t.Context()
 		var fences []uint64
 		for _, name := range []string{"a", "b"} {
@@ -64,6 +71,9 @@ func TestSRV8Cluster(t *testing.T) {
 			c.Replicas[1].This || c.Replicas[1].Shards["e"] != 1 || c.Unowned["e"] != 1 || len(c.Unowned) != 1 || !c.Leased || !c.HeardAt.Equal(time.Now()) ||
 			c.OutboxAge == nil || *c.OutboxAge != time.Minute {
 			t.Errorf("%+v", c)
+		}
+		if c.Replicas[0].Figures == nil || c.Replicas[1].Figures != nil || !slices.Equal(c.Missing, []string{"b has not written its figures."}) {
+			t.Errorf("figures: %+v", c)
 		}
 		p.fence, p.owned = 0, map[string]int{}
 		time.Sleep(2 * time.Minute)

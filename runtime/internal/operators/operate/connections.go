@@ -2,6 +2,7 @@ package operate
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"slices"
 	"strconv"
@@ -31,7 +32,7 @@ func describeConnection(c Connection) operator.Connection {
 	return i
 }
 
-// allConnections returns all streams and pollers.
+// allConnections returns all streams and pollers of this process.
 func (a *Admin) allConnections() []Connection {
 	all := a.o.Host.Pollers()
 	for _, st := range a.o.Host.Streams() {
@@ -40,15 +41,36 @@ func (a *Admin) allConnections() []Connection {
 	return all
 }
 
-func (a *Admin) Connections() []operator.Connection {
-	var all []operator.Connection
+// describeConnections describes the streams and pollers of this process, the oldest first.
+func (a *Admin) describeConnections() (all []operator.Connection) {
 	for _, c := range a.allConnections() {
 		i := describeConnection(c)
 		i.Behind = c.Behind()
 		all = append(all, i)
 	}
-	slices.SortFunc(all, func(a, b operator.Connection) int { return cmp.Compare(a.ID, b.ID) })
+	slices.SortFunc(all, func(a, b operator.Connection) int { return cmp.Or(a.Since.Compare(b.Since), cmp.Compare(a.ID, b.ID)) })
 	return all
+}
+
+func (a *Admin) Connections(ctx context.Context) (all []operator.Connection, missing []string) {
+	m := a.reports(ctx)
+	missing = m.missing()
+	for _, p := range m.replicas {
+		if p.missing != "" {
+			continue
+		}
+		for _, c := range p.report.Connections {
+			if c.Process = p.Name; !p.this {
+				c.ID = p.Name + "/" + c.ID
+			}
+			all = append(all, c)
+		}
+		if n := p.report.Unlisted; n > 0 {
+			missing = append(missing, fmt.Sprintf("%s has %d older connections, which only its own list contains.", p.Name, n))
+		}
+	}
+	slices.SortFunc(all, func(a, b operator.Connection) int { return cmp.Compare(a.ID, b.ID) })
+	return all, missing
 }
 
 // findConnection returns the stream or poller with the id. It does not list all connections.

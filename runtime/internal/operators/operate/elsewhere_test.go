@@ -25,6 +25,7 @@ import (
 // cuts the owner off from the store.
 type pair struct {
 	owner, other *bed // the owner delivers to the subscription
+	names        map[*bed]string
 	stop         func()
 	r            *receiver
 	e            *eventType
@@ -33,7 +34,7 @@ type pair struct {
 
 func newPair(t *testing.T) pair {
 	t.Helper()
-	p := pair{r: receive(t)}
+	p := pair{r: receive(t), names: map[*bed]string{}}
 	c := memcluster.New()
 	stores := map[*bed]*memcluster.Store{}
 	var beds []*bed
@@ -41,14 +42,14 @@ func newPair(t *testing.T) pair {
 		st := c.Open()
 		b := newBed(t, setup{store: st, r: p.r, replica: replicas.Options{Name: name, Lease: 5 * time.Minute}})
 		p.e = b.event("e")
-		stores[b] = st
+		stores[b], p.names[b] = st, name
 		beds = append(beds, b)
 	}
 	settle(time.Minute) // until each owns its share of the shards
 	p.id = beds[0].subscribe("ann")
 	settle(time.Second)
 	p.owner, p.other = beds[0], beds[1]
-	if i, err := p.owner.Admin.EventType("e"); err != nil || i.Webhooks == 0 {
+	if i, err := p.owner.Admin.Get(t.Context(), p.id); err != nil || i.Owner != "a" {
 		p.owner, p.other = p.other, p.owner
 	}
 	p.stop = func() {
@@ -139,7 +140,7 @@ func TestREP13ReadBeforeDecision(t *testing.T) {
 			settle(100 * time.Millisecond)
 			must(t, c.during())
 			settle(2 * time.Second)
-			if i, err := b.EventType("e"); err != nil || (i.Terminated != nil) != c.closed {
+			if i, err := b.EventType(t.Context(), "e"); err != nil || (i.Terminated != nil) != c.closed {
 				t.Errorf("%s: the termination is %+v, %v", name, i.Terminated, err)
 			}
 		}
@@ -165,7 +166,7 @@ func TestREP13TerminatedUnread(t *testing.T) {
 		}})
 		_, err := b.Terminate(t.Context(), operator.Target{Event: "e"}, nil)
 		must(t, err)
-		if i, err := b.EventType("e"); err != nil || i.Terminated == nil {
+		if i, err := b.EventType(t.Context(), "e"); err != nil || i.Terminated == nil {
 			t.Errorf("the termination is %+v, %v", i.Terminated, err)
 		}
 		st.Inject(memcluster.Faults{})

@@ -11,7 +11,6 @@ import (
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/topic"
-	"github.com/mcpe-gen/mcpe-gen/runtime/internal/webhooks/delivery"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/webhooks/subscriber"
 	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
@@ -33,176 +32,89 @@ type logPosition struct {
 
 // A query is the state of a single query for subscriptions. It caches the results of reads from logs.
 type query struct {
-	a      *Admin
-	ctx    context.Context
-	filter operator.Filter
-	since  map[logPosition]time.Time
-	before map[*topic.Topic]store.Position // entries up to here are late
+	a       *Admin
+	ctx     context.Context
+	members *membership
+	filter  operator.Filter
+	since   map[logPosition]time.Time
+	before  map[*topic.Topic]store.Position // entries up to here are late
 }
 
+// newQuery returns a query whose results include all attempts that this process has made before the call.
 func (a *Admin) newQuery(ctx context.Context) *query {
-	return &query{a: a, ctx: ctx, since: map[logPosition]time.Time{}, before: map[*topic.Topic]store.Position{}}
+	a.flush(ctx)
+	return &query{a: a, ctx: ctx, members: a.members(ctx), since: map[logPosition]time.Time{}, before: map[*topic.Topic]store.Position{}}
 }
 
-// A subscriptionView contains the data of a webhook subscription that a query has read.
+// A subscriptionView is a webhook subscription as a query has read it. WebhookInfo lacks Cursor and WaitingSince until
+// query.addDetails adds them.
 type subscriptionView struct {
-	// If the subscription is live and its record was not read, WebhookInfo only contains the fields needed for filters
-	// and sums. query.addDetails adds the others, Cursor and WaitingSince.
 	operator.WebhookInfo
-	live  *subscriber.Live // nil if the subscription does not live here
-	read  bool
-	waits logPosition
+	record *engine.Listed
+	waits  logPosition
 }
 
-// setRecord sets the fields that only the record contains.
-func (s *subscriptionView) setRecord(r *engine.Listed) {
-	s.ID, s.Principal, s.Event, s.URL, s.Arguments = r.ID, r.Principal, r.Event, r.URL, r.Arguments
-	s.CreatedAt, s.RefreshedAt, s.ExpiresAt, s.Truncated = r.CreatedAt, r.RefreshedAt, r.ExpiresAt, r.Truncated
-	s.Unreadable, s.Requests = r.Unreadable, subscriber.Requests(&r.Subscription)
-	s.read = true
-}
-
-// setLive updates the fields that are more up to date in the live subscription than in its record.
-func (s *subscriptionView) setLive(h *subscriber.Live) delivery.Status {
-	s.live = h
-	status := h.Handle.Status()
-	s.LastDeliveryAt, s.LastError = status.LastDeliveryAt, string(status.LastError)
-	s.FailedSince, s.Throttled = status.FailedSince, status.Throttled
-	if s.Replay = nil; status.Replaying > 0 {
-		s.Replay = &operator.Replay{AskedBy: status.AskedBy, Left: status.Replaying}
-	}
-	return status
-}
-
-// setBacklog sets the number of waiting entries and the position before them.
-func (s *subscriptionView) setBacklog() {
-	if s.live == nil {
-		return
-	}
-	if base, behind, ok := s.live.Waiting(); ok {
-		if s.Behind = &behind; behind > 0 {
-			s.waits = logPosition{s.live.Type.Topic(), base}
-		}
-	}
-}
-
-// viewOfRecord returns the view of a subscription from its record.
-func (a *Admin) viewOfRecord(r *engine.Listed) (s subscriptionView) {
-	s.setRecord(r)
-	s.LastDeliveryAt, s.LastError, s.FailedSince = r.Health.LastDeliveryAt, r.Health.LastError, r.Health.FailedSince
-	s.Replay = subscriber.ReplayIn(&r.Subscription)
-	suspended := r.Health.Suspended
-	if h := a.o.Webhooks.Get(r.ID); h != nil && h.Generation == r.Generation {
-		status := s.setLive(h)
-		suspended = !status.Active && !status.Paused
-	}
+// viewOf returns the view of a record.
+func (l *query) viewOf(r *engine.Listed) subscriptionView {
+	s := subscriptionView{record: r, WebhookInfo: operator.WebhookInfo{
+		ID: r.ID, Principal: r.Principal, Event: r.Event, URL: r.URL, Arguments: r.Arguments,
+		CreatedAt: r.CreatedAt, RefreshedAt: r.RefreshedAt, ExpiresAt: r.ExpiresAt, Truncated: r.Truncated,
+		Unreadable: r.Unreadable, Requests: subscriber.Requests(&r.Subscription), Replay: subscriber.ReplayIn(&r.Subscription),
+		LastDeliveryAt: r.Health.LastDeliveryAt, LastError: r.Health.LastError, FailedSince: r.Health.FailedSince,
+		Throttled: r.Report.Held == store.HeldLimited,
+	}}
 	switch {
-	case subscriber.Lapsed(&r.Subscription, a.o.Webhooks.Now()):
+	case subscriber.Lapsed(&r.Subscription, l.a.o.Webhooks.Now()):
 		s.State = operator.StateAbsent
-	case r.Unreadable != "" && s.live == nil:
+	case r.Unreadable != "" && l.a.o.Webhooks.Get(r.ID) == nil:
 		s.State = operator.StateUnreadable
 	case !r.PausedAt.IsZero():
 		s.State = operator.StatePaused
-	case suspended:
+	case r.Health.Suspended:
 		s.State = operator.StateSuspended
 	default:
 		s.State = operator.StateActive
 	}
+	l.members.addOwner(&s)
+	l.addBacklog(&s)
 	return s
 }
 
-// viewOfLive returns the view of a live subscription without reading its record. If the subscription is no longer live
-// in this process, ok is false.
-func (a *Admin) viewOfLive(id string) (s subscriptionView, ok bool) {
-	h := a.o.Webhooks.Get(id)
-	if h == nil {
-		return s, false
+// addBacklog sets the number of waiting entries and the position before them.
+func (l *query) addBacklog(s *subscriptionView) {
+	if s.Missing != "" {
+		return
 	}
-	status := s.setLive(h)
-	s.ID, s.Principal, s.Event, s.URL, s.CreatedAt = h.ID, h.Principal, h.Type.Name(), h.Handle.URL(), h.CreatedAt()
-	switch {
-	case status.Paused:
-		s.State = operator.StatePaused
-	case status.Suspended:
-		s.State = operator.StateSuspended
-	default:
-		s.State = operator.StateActive
+	base, behind, ok := l.a.o.Webhooks.Waiting(&s.record.Subscription)
+	if !ok {
+		return
 	}
-	return s, !status.Over
-}
-
-// viewOf returns the view of a listed subscription. It returns false if the subscription no longer exists.
-func (l *query) viewOf(listed *engine.Listed) (s subscriptionView, ok bool, err error) {
-	if listed.Generation != 0 {
-		s, err := l.viewOfListed(listed)
-		return s, err == nil, err
+	if s.Behind = &behind; behind > 0 {
+		s.waits = logPosition{l.a.o.Host.EventType(s.Event).Topic(), base}
 	}
-	if s, ok := l.a.viewOfLive(listed.ID); ok {
-		return s, true, nil
-	}
-	r, ok, err := l.readRecord(listed.ID) // the subscription ended, or moved to another process
-	if err != nil || !ok {
-		return s, false, err
-	}
-	return l.a.viewOfRecord(&r), true, nil
-}
-
-// viewOfListed returns the view of a listed record, which does not contain the progress. If a replay might be in
-// progress, it reads the full record.
-func (l *query) viewOfListed(listed *engine.Listed) (subscriptionView, error) {
-	s := l.a.viewOfRecord(listed)
-	if s.Replay == nil || s.live != nil {
-		return s, nil
-	}
-	r, ok, err := l.readRecord(listed.ID)
-	if err != nil || !ok {
-		return s, err
-	}
-	return l.a.viewOfRecord(&r), nil
 }
 
 // readRecord reads the record with the id. If parts of the record are unreadable, it returns the readable fields.
-func (l *query) readRecord(id string) (engine.Listed, bool, error) {
-	st := l.a.o.Webhooks.Store()
-	sub, ok, err := st.Subscription(l.ctx, id)
-	r := engine.Listed{Subscription: sub}
-	if err != nil {
-		if part, there, failed := engine.ListOne(l.ctx, st, id); failed == nil && part.Unreadable != "" {
-			r, ok, err = part, there, nil
-		}
-	}
-	if err != nil {
-		err = fmt.Errorf("reading webhook subscription %s: %w", id, err)
-	}
-	return r, ok, err
+func (a *Admin) readRecord(ctx context.Context, id string) (engine.Listed, bool, error) {
+	r, ok, err := engine.ListOne(ctx, a.o.Webhooks.Store(), id)
+	return r, ok, wrapError("reading webhook subscription "+id, err)
 }
 
-// addDetails adds the fields that a query for many subscriptions omits. It returns false if the record no longer
-// exists.
-func (l *query) addDetails(s *subscriptionView) (ok bool, err error) {
-	if !s.read {
-		r, ok, err := l.readRecord(s.ID)
-		if err != nil || !ok {
-			return false, err
-		}
-		s.setRecord(&r)
-	}
-	if s.live != nil {
-		s.Cursor = s.live.Handle.Watermark()
+// addDetails adds the fields that a query for many subscriptions omits.
+func (l *query) addDetails(s *subscriptionView) (err error) {
+	if s.Unreadable == "" {
+		s.Cursor = l.a.o.Webhooks.Describe(l.ctx, &s.record.Subscription)
 	}
 	s.WaitingSince, err = l.waitingSince(s.waits)
-	return true, err
+	return err
 }
 
 func (l *query) addDetailsToAll(all []subscriptionView) (infos []operator.WebhookInfo, err error) {
 	for n := range all {
-		ok, err := l.addDetails(&all[n])
-		if err != nil {
+		if err := l.addDetails(&all[n]); err != nil {
 			return nil, err
 		}
-		if ok {
-			infos = append(infos, all[n].WebhookInfo)
-		}
+		infos = append(infos, all[n].WebhookInfo)
 	}
 	return infos, nil
 }
@@ -245,16 +157,13 @@ func (l *query) isLate(p logPosition) (bool, error) {
 
 // matchListed returns the view of a listed subscription if it matches the filter.
 func (l *query) matchListed(listed *engine.Listed) (s subscriptionView, ok bool, err error) {
-	if s, ok, err = l.viewOf(listed); err != nil || !ok {
-		return s, false, err
-	}
+	s = l.viewOf(listed)
 	f := &l.filter
 	if s.State == operator.StateAbsent || f.State != "" && s.State != f.State || f.Failing && !s.Failing() ||
 		f.Principal != "" && s.Principal != f.Principal || f.Event != "" && s.Event != f.Event ||
 		f.Host != "" && operator.HostOf(s.URL) != f.Host || f.URL != "" && !strings.Contains(operator.ShownURL(s.URL), f.URL) {
 		return s, false, nil
 	}
-	s.setBacklog()
 	if f.MinBehind > 0 && (s.Behind == nil || *s.Behind < f.MinBehind) {
 		return s, false, nil
 	}
@@ -273,9 +182,8 @@ func (l *query) visitMatches(after string, most int, found func(s *subscriptionV
 	if w == nil {
 		return "", nil
 	}
-	here := func(id string) bool { return w.Get(id) != nil }
 	for scanned := 0; ; {
-		page, err := engine.List(l.ctx, w.Store(), after, scanPage, here)
+		page, err := engine.List(l.ctx, w.Store(), after, scanPage)
 		if err != nil {
 			return "", fmt.Errorf("listing webhook subscriptions: %w", err)
 		}
@@ -304,7 +212,7 @@ func (a *Admin) Find(ctx context.Context, f operator.Filter, after string, limit
 	l.filter = f
 	var all []subscriptionView
 	if f.Failing {
-		all, next, err = l.longestFailing(after, limit)
+		all, next, _, err = l.longestFailing(after, limit)
 	} else {
 		all, next, err = l.pageByID(after, limit)
 	}
@@ -333,14 +241,15 @@ func (l *query) pageByID(after string, limit int) (all []subscriptionView, next 
 	return all, next, err
 }
 
-// longestFailing returns up to limit failing subscriptions, in order of how long they have been failing.
-func (l *query) longestFailing(after string, limit int) (all []subscriptionView, next string, err error) {
+// longestFailing returns up to limit failing subscriptions, in order of how long they have been failing, and the number
+// of all failing subscriptions.
+func (l *query) longestFailing(after string, limit int) (all []subscriptionView, next string, total int, err error) {
 	var from subscriptionView
 	if after != "" {
 		nanos, id, _ := strings.Cut(after, ".")
 		since, err := strconv.ParseInt(nanos, 10, 64)
 		if err != nil || id == "" {
-			return nil, "", events.Invalid(events.FieldError{Message: "after is not a page cursor of failing subscriptions"})
+			return nil, "", 0, events.Invalid(events.FieldError{Message: "after is not a page cursor of failing subscriptions"})
 		}
 		if from.ID = id; since != 0 {
 			from.FailedSince = time.Unix(0, since)
@@ -351,6 +260,7 @@ func (l *query) longestFailing(after string, limit int) (all []subscriptionView,
 	}
 	more := false
 	_, err = l.visitMatches("", 0, func(s *subscriptionView) bool {
+		total++
 		if after != "" && order(s, &from) <= 0 {
 			return true
 		}
@@ -372,7 +282,7 @@ func (l *query) longestFailing(after string, limit int) (all []subscriptionView,
 		}
 		next = strconv.FormatInt(since, 10) + "." + last.ID
 	}
-	return all, next, err
+	return all, next, total, err
 }
 
 // An endpointGroup aggregates the subscriptions with the same endpoint.
@@ -400,8 +310,11 @@ func (g *endpointGroup) add(i *subscriptionView) {
 	if i.LastDeliveryAt.After(g.LastDeliveryAt) {
 		g.LastDeliveryAt = i.LastDeliveryAt
 	}
-	if i.Behind != nil {
-		g.Behind = max(g.Behind, *i.Behind)
+	switch {
+	case i.Missing != "":
+		g.Missing = i.Missing
+	case i.Behind != nil && (g.Behind == nil || *i.Behind > *g.Behind):
+		g.Behind = i.Behind
 	}
 	if at, ok := g.least[i.waits.log]; i.waits.log != nil && (!ok || i.waits.at < at) {
 		g.least[i.waits.log] = i.waits.at
@@ -449,6 +362,9 @@ func (a *Admin) Endpoints(ctx context.Context, f operator.Filter, after string, 
 	}
 	for _, name := range names {
 		g := groups[name]
+		if g.Missing != "" {
+			g.Behind, g.least = nil, nil
+		}
 		for log, at := range g.least {
 			since, err := l.waitingSince(logPosition{log, at})
 			if err != nil {

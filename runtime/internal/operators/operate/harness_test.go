@@ -246,7 +246,7 @@ func (e *eventType) Emit(i incident, o ...events.EmitOption) {
 
 func (e *eventType) Head() store.Position {
 	e.b.t.Helper()
-	i, err := e.b.Admin.EventType(e.name)
+	i, err := e.b.Admin.EventType(context.Background(), e.name)
 	must(e.b.t, err)
 	return i.Head
 }
@@ -267,7 +267,8 @@ func (b *bed) poller(e *eventType, principal string) {
 
 // pollers returns the principals of the pollers.
 func (b *bed) pollers() (all []string) {
-	for _, c := range b.Connections() {
+	open, _ := b.Connections(context.Background())
+	for _, c := range open {
 		if c.Mode == wire.ModePoll {
 			all = append(all, c.Principal)
 		}

@@ -124,9 +124,6 @@ func (a *Admin) Deliveries(ctx context.Context, event string, p store.Position, 
 	if err != nil || w == nil {
 		return nil, "", err
 	}
-	if err := a.flushAttempts(ctx); err != nil {
-		return nil, "", err
-	}
 	eventID := e.EventID // e belongs to the log
 	limit = max(limit, 1)
 	l := a.newQuery(ctx)
@@ -141,7 +138,7 @@ func (a *Admin) Deliveries(ctx context.Context, event string, p store.Position, 
 		last = i.ID
 		var d operator.Delivery
 		var ok bool
-		if d, ok, failed = a.deliveryTo(ctx, &i.WebhookInfo, p, eventID); ok {
+		if d, ok, failed = a.deliveryTo(ctx, i, p, eventID); ok {
 			found = append(found, d)
 		}
 		return failed == nil
@@ -157,7 +154,7 @@ func (a *Admin) Deliveries(ctx context.Context, event string, p store.Position, 
 
 // deliveryTo returns the outcome of the delivery of an occurrence to a subscription. If the occurrence does not match
 // the subscription, ok is false.
-func (a *Admin) deliveryTo(ctx context.Context, i *operator.WebhookInfo, p store.Position, eventID string) (d operator.Delivery, ok bool, err error) {
+func (a *Admin) deliveryTo(ctx context.Context, i *subscriptionView, p store.Position, eventID string) (d operator.Delivery, ok bool, err error) {
 	d = operator.Delivery{Subscription: i.ID, Principal: i.Principal, URL: i.URL, State: i.State, Attempts: []operator.Attempt{}}
 	all, err := a.storedAttempts(ctx, i.ID)
 	if err != nil {
@@ -168,12 +165,9 @@ func (a *Admin) deliveryTo(ctx context.Context, i *operator.WebhookInfo, p store
 			d.Attempts = append(d.Attempts, m)
 		}
 	}
-	var concerned, settled bool
-	live := a.o.Webhooks.Get(i.ID)
-	if live != nil && i.Behind != nil { // positions refer to the log
-		if concerned, settled, err = live.Handle.Concerned(ctx, p); err != nil {
-			return d, false, fmt.Errorf("matching it against subscription %s: %w", i.ID, err)
-		}
+	concerned, settled, err := a.o.Webhooks.Concerned(ctx, &i.record.Subscription, p)
+	if err != nil {
+		return d, false, fmt.Errorf("matching it against subscription %s: %w", i.ID, err)
 	}
 	d.Outcome = outcomeOf(d.Attempts, concerned && !settled)
 	return d, concerned || len(d.Attempts) > 0, nil

@@ -2,6 +2,7 @@ package operate
 
 import (
 	"cmp"
+	"context"
 	"math"
 	"slices"
 
@@ -17,41 +18,34 @@ func (a *Admin) sortedTypes() []part.EventType {
 	return types
 }
 
-func (a *Admin) EventTypes() []operator.EventType {
-	all := []operator.EventType{}
-	index := map[string]int{}
+func (a *Admin) EventTypes(ctx context.Context) []operator.EventType {
+	m, all := a.reports(ctx), []operator.EventType{}
+	missing := len(m.missing()) > 0
 	for _, et := range a.sortedTypes() {
-		if i, ok := et.Describe(false); ok {
-			index[et.Name()] = len(all)
-			all = append(all, addLogOverview(et, i.EventType))
+		i, ok := et.Describe(false)
+		if !ok {
+			continue
 		}
-	}
-	of := func(event string) *operator.EventType {
-		if i, ok := index[event]; ok {
-			return &all[i]
+		t := addLogOverview(et, i.EventType)
+		if !missing {
+			t.Counts = m.counts(et.Name())
 		}
-		return new(operator.EventType) // removed in the meantime
-	}
-	for _, st := range a.o.Host.Streams() {
-		t := of(st.Type().Name())
-		t.Streams++
-		if n := st.Behind(); n != nil {
-			t.Behind = max(t.Behind, *n)
-		}
-	}
-	for _, c := range a.o.Host.Pollers() {
-		of(c.Type().Name()).Pollers++
-	}
-	if w := a.o.Webhooks; w != nil {
-		for event, n := range w.Live() {
-			of(event).Webhooks += n
-		}
-		for event, n := range w.Lag() {
-			t := of(event)
-			t.Behind = max(t.Behind, n)
-		}
+		all = append(all, t)
 	}
 	return all
+}
+
+// counts adds up the figures of an event type in all processes.
+func (m *membership) counts(event string) *operator.Counts {
+	var c operator.Counts
+	for _, p := range m.replicas {
+		t := p.report.Types[event]
+		c.Streams += t.Streams
+		c.Pollers += t.Pollers
+		c.Webhooks += t.Webhooks
+		c.Behind = max(c.Behind, t.Behind)
+	}
+	return &c
 }
 
 // addLogOverview returns t with additional information from the event type's log.
@@ -64,7 +58,7 @@ func addLogOverview(et part.EventType, t operator.EventType) operator.EventType 
 	return t
 }
 
-func (a *Admin) EventType(name string) (operator.EventTypeInfo, error) {
+func (a *Admin) EventType(ctx context.Context, name string) (operator.EventTypeInfo, error) {
 	et := a.o.Host.EventType(name)
 	if et == nil {
 		return operator.EventTypeInfo{}, fault.NotFound("event")
@@ -73,11 +67,9 @@ func (a *Admin) EventType(name string) (operator.EventTypeInfo, error) {
 	if !ok {
 		return operator.EventTypeInfo{}, fault.NotFound("event")
 	}
-	for _, t := range a.EventTypes() {
-		if t.Name == name {
-			i.EventType = t
-			return i, nil
-		}
+	i.EventType = addLogOverview(et, i.EventType)
+	if m := a.reports(ctx); len(m.missing()) == 0 {
+		i.Counts = m.counts(name)
 	}
-	return operator.EventTypeInfo{}, fault.NotFound("event")
+	return i, nil
 }

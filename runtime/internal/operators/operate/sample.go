@@ -19,9 +19,6 @@ func (a *Admin) sampleAttempts(ctx context.Context, filter operator.Filter, f fu
 	if w == nil {
 		return 0, true, nil
 	}
-	if err := a.flushAttempts(ctx); err != nil {
-		return 0, false, err
-	}
 	l := a.newQuery(ctx)
 	l.filter = filter
 	more := false

@@ -3,7 +3,6 @@ package operate_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"sync/atomic"
 	"testing"
@@ -34,16 +33,11 @@ func (s *listingStore) Subscription(ctx context.Context, id string) (store.Subsc
 	return s.Store.Subscription(ctx, id)
 }
 
-func (s *listingStore) ListSubscriptions(ctx context.Context, after string, limit int, known func(string) bool) (listed []engine.Listed, err error) {
+func (s *listingStore) ListSubscriptions(ctx context.Context, after string, limit int) (listed []engine.Listed, err error) {
 	page, err := s.Store.Subscriptions(ctx, after, limit)
 	for _, sub := range page {
-		if known(sub.ID) {
-			sub = store.Subscription{ID: sub.ID}
-		} else {
-			s.reads.Add(1)
-		}
 		l := engine.Listed{Subscription: sub}
-		if sub.ID == s.damaged && !known(sub.ID) {
+		if sub.ID == s.damaged {
 			l.Unreadable = engine.UnreadableKey
 		}
 		listed = append(listed, l)
@@ -130,93 +124,6 @@ func TestSRV8Unreadable(t *testing.T) {
 		st.damaged = well
 		if i, err := b.Get(ctx, well); err != nil || i.State != operator.StateActive || i.Unreadable == "" {
 			t.Errorf("one that is live: %+v %v", i, err)
-		}
-	})
-}
-
-// SRV-8: what is asked about all subscriptions is known of those that live here without their records; a list reads
-// those that it shows.
-func TestSRV8LooksWithoutRecords(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := receive(t)
-		st := &listingStore{Store: memory.New()}
-		b := newBed(t, setup{r: r, store: st})
-		e := b.event("e")
-		ctx := t.Context()
-		for i := range 20 {
-			b.at(fmt.Sprint("p", i%10), fmt.Sprint("/", i))
-		}
-		// One that nobody delivers to: its event type is gone.
-		alien := store.Subscription{ID: "sub_alien", Principal: "p1", URL: origin + "/alien", Event: "gone", Arguments: []byte(`{}`), Generation: 5, CreatedAt: time.Now(),
-			Health: store.Health{Suspended: true, FailedSince: time.Now(), LastError: "timeout"}}
-		_, err := st.PutSubscription(ctx, alien)
-		must(t, err)
-		r.on(refuse)
-		e.Emit(incident{ID: "1"})
-		settle(time.Minute)
-
-		asks := func(what string, reads int64, f func() (int, error), want int) {
-			t.Helper()
-			st.reads.Store(0)
-			if got, err := f(); err != nil || got != want {
-				t.Errorf("%s: %d %v, want %d", what, got, err, want)
-			}
-			if n := st.reads.Load(); n != reads {
-				t.Errorf("%s: %d records were read, want %d", what, n, reads)
-			}
-		}
-		endpoints := func(f operator.Filter, count func(operator.Endpoint) int) func() (int, error) {
-			return func() (int, error) {
-				found, _, err := b.Endpoints(ctx, f, "", 100)
-				n := 0
-				for _, e := range found {
-					n += count(e)
-				}
-				return n, err
-			}
-		}
-		find := func(f operator.Filter, limit int) func() (int, error) {
-			return func() (int, error) {
-				found, _, err := b.Find(ctx, f, "", limit)
-				for _, i := range found {
-					if i.CreatedAt.IsZero() || string(i.Arguments) != "{}" {
-						t.Errorf("%+v lacks what its record has", i)
-					}
-				}
-				return len(found), err
-			}
-		}
-		// One record is always read, that of the alien.
-		asks("endpoints", 1, endpoints(operator.Filter{}, func(e operator.Endpoint) int { return e.Subscriptions }), 21)
-		asks("failing endpoints", 1, endpoints(operator.Filter{}, func(e operator.Endpoint) int { return e.Failing }), 21)
-		asks("suspended at endpoints", 1, endpoints(operator.Filter{}, func(e operator.Endpoint) int { return e.Suspended }), 1)
-		asks("failing", 1+4, find(operator.Filter{Failing: true}, 5), 5)
-		asks("failing of a principal", 1+2, find(operator.Filter{Failing: true, Principal: "p1"}, 5), 3)
-		asks("late", 1+5, find(operator.Filter{Late: time.Second}, 5), 5)
-		asks("of another type", 1, find(operator.Filter{Event: "gone"}, 5), 1)
-		asks("suspended", 1, find(operator.Filter{State: operator.StateSuspended}, 5), 1)
-		asks("at a URL", 1+11, find(operator.Filter{URL: "/1"}, 20), 11)
-		asks("given up", 1, func() (int, error) {
-			found, _, err := b.Abandoned(ctx, operator.Filter{}, time.Time{}, time.Time{}, "", 100)
-			return len(found), err
-		}, 0)
-
-		// What ends between the list and the look is not there.
-		st.happens = func() {
-			st.happens = nil
-			found, _, err := b.Find(ctx, operator.Filter{Principal: "p2"}, "", 1)
-			must(t, err)
-			must(t, b.End(ctx, found[0].ID, nil))
-		}
-		if n, err := find(operator.Filter{}, 100)(); n != 20 || err != nil {
-			t.Errorf("while one ends: %d %v, want 20", n, err)
-		}
-		st.fails = errTest
-		if _, err := find(operator.Filter{}, 100)(); !errors.Is(err, errTest) {
-			t.Error(err)
-		}
-		if _, _, err := b.Abandoned(ctx, operator.Filter{}, time.Time{}, time.Time{}, "", 1); !errors.Is(err, errTest) {
-			t.Error(err)
 		}
 	})
 }

@@ -38,51 +38,44 @@ func (a *Admin) List(ctx context.Context, after string, limit int) ([]operator.W
 	if w == nil {
 		return nil, nil
 	}
-	page, err := engine.List(ctx, w.Store(), after, limit, func(string) bool { return false })
+	page, err := engine.List(ctx, w.Store(), after, limit)
 	if err != nil {
 		return nil, fmt.Errorf("listing webhook subscriptions: %w", err)
 	}
 	l, all := a.newQuery(ctx), make([]subscriptionView, len(page))
 	for i := range page {
-		if all[i], err = l.viewOfListed(&page[i]); err != nil {
-			return nil, err
-		}
-		all[i].setBacklog()
+		all[i] = l.viewOf(&page[i])
 	}
 	return l.addDetailsToAll(all)
 }
 
 func (a *Admin) Get(ctx context.Context, id string) (operator.WebhookInfo, error) {
-	s, _, err := a.findWebhook(ctx, id)
+	s, err := a.findWebhook(ctx, id)
 	return s.WebhookInfo, err
 }
 
-// findWebhook returns the subscription with the id and its record.
-func (a *Admin) findWebhook(ctx context.Context, id string) (s subscriptionView, r engine.Listed, err error) {
+// findWebhook returns the subscription with the id.
+func (a *Admin) findWebhook(ctx context.Context, id string) (s subscriptionView, err error) {
 	w := a.o.Webhooks
 	if w == nil {
-		return s, r, fault.NotFound("subscription")
+		return s, fault.NotFound("subscription")
 	}
 	l := a.newQuery(ctx)
-	r, ok, err := l.readRecord(id)
+	r, ok, err := a.readRecord(ctx, id)
 	if err != nil {
-		return s, r, err
+		return s, err
 	}
 	if !ok || subscriber.Lapsed(&r.Subscription, w.Now()) {
-		return s, r, fault.NotFound("subscription")
+		return s, fault.NotFound("subscription")
 	}
-	s = a.viewOfRecord(&r)
-	s.setBacklog()
-	if _, err := l.addDetails(&s); err != nil {
-		return subscriptionView{}, r, err
-	}
-	if s.Cursor == nil && s.live == nil && s.Unreadable == "" {
-		s.Cursor = w.Describe(ctx, &r.Subscription)
+	s = l.viewOf(&r)
+	if err := l.addDetails(&s); err != nil {
+		return subscriptionView{}, err
 	}
 	if s.LastError != "" {
 		s.LastErrorAt, err = a.lastFailure(ctx, id)
 	}
-	return s, r, err
+	return s, err
 }
 
 // lastFailure returns the time of the last failed attempt, or zero if the store has no failed attempt.
@@ -112,22 +105,15 @@ func (a *Admin) State(ctx context.Context, id string) (operator.State, error) {
 	return i.State, err
 }
 
-func (a *Admin) Failing(ctx context.Context, limit int) (found []operator.WebhookInfo, total int, err error) {
-	if a.o.Webhooks == nil {
-		return nil, 0, nil
+func (a *Admin) Failing(ctx context.Context, limit int) (f operator.Failures, err error) {
+	l := a.newQuery(ctx)
+	l.filter.Failing = true
+	all, _, total, err := l.longestFailing("", limit)
+	if err == nil {
+		f.Total = total
+		f.Longest, err = l.addDetailsToAll(all)
 	}
-	ids, total := a.o.Webhooks.Failing(limit)
-	for _, id := range ids {
-		i, err := a.Get(ctx, id)
-		switch {
-		case errors.Is(err, events.ErrNotFound): // ended in the meantime
-		case err != nil:
-			return nil, 0, err
-		default:
-			found = append(found, i)
-		}
-	}
-	return found, total, nil
+	return f, err
 }
 
 // request stores a request in the record of a webhook subscription and returns its number.

@@ -75,9 +75,9 @@ func TestSRV8Webhooks(t *testing.T) {
 		e.Emit(incident{ID: "1"})
 		settle(time.Minute)
 		state(operator.StateSuspended)
-		found, total, err := b.Failing(ctx, 10)
-		if err != nil || total != 1 || len(found) != 1 || found[0].ID != ann || found[0].LastError == "" || found[0].FailedSince.IsZero() {
-			t.Errorf("failing: %+v %d %v", found, total, err)
+		f, err := b.Failing(ctx, 10)
+		if err != nil || f.Total != 1 || len(f.Longest) != 1 || f.Longest[0].ID != ann || f.Longest[0].LastError == "" || f.Longest[0].FailedSince.IsZero() {
+			t.Errorf("failing: %+v %v", f, err)
 		}
 		r.on(nil)
 		r.all()
@@ -178,8 +178,8 @@ func TestSRV8WithoutWebhooks(t *testing.T) {
 	if l, err := b.List(ctx, "", 1); len(l) != 0 || err != nil {
 		t.Error(l, err)
 	}
-	if l, n, err := b.Failing(ctx, 1); len(l) != 0 || n != 0 || err != nil {
-		t.Error(l, n, err)
+	if f, err := b.Failing(ctx, 1); len(f.Longest) != 0 || f.Total != 0 || err != nil {
+		t.Error(f, err)
 	}
 	if st, err := b.State(ctx, "sub_0"); st != operator.StateAbsent || err != nil {
 		t.Error(st, err)

@@ -8,9 +8,8 @@ import (
 	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
-	"github.com/mcpe-gen/mcpe-gen/runtime/internal/webhooks/delivery"
 	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
-	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 )
 
 // slowAnswer is the 95th percentile of response times from which an endpoint is considered slow.
@@ -19,22 +18,21 @@ const slowAnswer = time.Second
 // delayFacts contains the data from which the reason for a delay is determined.
 type delayFacts struct {
 	subscriptionView
-	record *engine.Listed
-	status delivery.Status // zero if the subscription does not live here
+	status store.Report // zero if it is missing
 	made   []operator.Attempt
 }
 
 func (a *Admin) Why(ctx context.Context, id string) (operator.Delay, error) {
-	s, r, err := a.findWebhook(ctx, id)
+	s, err := a.findWebhook(ctx, id)
 	if err != nil {
 		return operator.Delay{}, err
 	}
-	c := delayFacts{subscriptionView: s, record: &r}
+	c := delayFacts{subscriptionView: s}
+	if s.Missing == "" {
+		c.status = s.record.Report
+	}
 	if c.made, err = a.storedAttempts(ctx, id); err != nil {
 		return operator.Delay{}, err
-	}
-	if s.live != nil {
-		c.status = s.live.Handle.Status()
 	}
 	d := c.explainDelay()
 	if c.isWaiting() && d.Reason != "unreadable" {
@@ -82,16 +80,16 @@ func (c *delayFacts) explainDelay() (d operator.Delay) {
 	case c.Replay != nil:
 		d.Reason, d.Help = "replaying", "endreplay"
 		d.Text = fmt.Sprintf("A replay that %s started is under way: %s left.", c.Replay.AskedBy, entries(c.Replay.Left))
-	case c.live == nil:
-		d.Reason, d.Text = "elsewhere", "Another process delivers to it, and knows how much waits: ask that process."
+	case c.Missing != "":
+		d.Reason, d.Text = "unreported", c.Missing+" How much waits is not known."
 	case !c.isWaiting():
 		d.Text = "Nothing waits."
 		if !c.FailedSince.IsZero() {
 			d.Text += " But " + c.describeFailures() + ". An abandoned event is sent again only by an operator."
 		}
-	case c.status.Throttled && !d.NextAt.IsZero():
+	case c.Throttled && !d.NextAt.IsZero():
 		d.Reason, d.Text = "limited", "A rate limit, or a Retry-After of the endpoint, holds it back until "+formatUTC(d.NextAt)+"."
-	case c.status.Queued && c.status.Sending == 0:
+	case c.status.Held == store.HeldQueued && c.status.Sending == 0:
 		d.Reason = "queued"
 		d.Text = fmt.Sprintf("It waits for its turn: other subscriptions use the connections that %s or its principal may have.", operator.HostOf(c.URL))
 	default:

@@ -314,7 +314,7 @@ func (f *fleet) record(id string) (store.Subscription, bool) {
 // live returns the total number of active webhook subscriptions of all members.
 func (f *fleet) live() (n int) {
 	for _, m := range f.alive() {
-		for _, t := range m.Admin().EventTypes() {
+		for _, t := range m.Admin().EventTypes(context.Background()) {
 			n += t.Webhooks
 		}
 	}

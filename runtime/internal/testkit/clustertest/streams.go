@@ -320,14 +320,14 @@ func staysClosed(f *fleet) {
 		f.Fatal("the type is open in a process that starts later")
 	}
 	for _, m := range []*member{b, c} {
-		if t := m.Admin().EventTypes()[0].Terminated; t == nil || t.By != "ann" || t.At.IsZero() {
+		if t := m.Admin().EventTypes(context.Background())[0].Terminated; t == nil || t.By != "ann" || t.At.IsZero() {
 			f.Errorf("%s shows the termination %+v", m.name, t)
 		}
 	}
 	if err := c.Admin().Reopen(f.Context(), "e"); err != nil {
 		f.Fatal(err)
 	}
-	if refuses(c) || c.Admin().EventTypes()[0].Terminated != nil {
+	if refuses(c) || c.Admin().EventTypes(context.Background())[0].Terminated != nil {
 		f.Fatal("the type stays closed at the process that opens it")
 	}
 	f.soon("opened at the other process", func() bool { return !refuses(b) })

@@ -240,18 +240,6 @@ func (h *Handle) Base() store.Position {
 	return h.marks.Base()
 }
 
-// Concerned reports whether the occurrence at p matches the subscription and whether it is settled.
-func (h *Handle) Concerned(ctx context.Context, p store.Position) (concerned, settled bool, err error) {
-	f, err := h.reader.Read(ctx, p-1, 1)
-	if err != nil {
-		return false, false, err
-	}
-	h.e.mu.Lock()
-	defer h.e.mu.Unlock()
-	h.advanceParked()
-	return len(f.Items) > 0 && f.Items[0].Position == p, h.marks.Settled(p), nil
-}
-
 // progress returns the progress to store.
 func (h *Handle) progress() store.Progress {
 	if h.before != nil {

@@ -80,7 +80,7 @@ func TestStress(t *testing.T) {
 				stays := handles[rand.IntN(len(handles))]
 				stays.Refresh(record(stays.ID()))
 				_, _ = stays.Status(), stays.Progress()
-				_ = e.census()
+				_ = e.Census()
 				time.Sleep(time.Millisecond)
 			}
 		})

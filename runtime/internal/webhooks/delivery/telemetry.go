@@ -1,10 +1,8 @@
 package delivery
 
 import (
-	"cmp"
 	"context"
 	"log/slog"
-	"slices"
 	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
@@ -33,28 +31,35 @@ var observedKinds = []telemetry.Kind{telemetry.DeliveriesInFlight, telemetry.Web
 
 // observe reports the engine's current values.
 func (e *Engine) observe(report func(telemetry.Series, float64)) {
-	s := e.census()
-	report(telemetry.Series{Kind: telemetry.DeliveriesInFlight}, float64(s.inFlight))
-	for state, n := range s.live {
+	c := e.Census()
+	report(telemetry.Series{Kind: telemetry.DeliveriesInFlight}, float64(c.InFlight))
+	for state, n := range c.States {
 		report(telemetry.Series{Kind: telemetry.WebhookSubscriptions, Detail: string(state)}, float64(n))
 	}
-	for event, n := range s.lag {
+	for event, n := range c.Lag {
 		report(telemetry.Series{Kind: telemetry.WebhookLag, Type: event}, float64(n))
 	}
 }
 
-// A census contains the values that observe reports.
-type census struct {
-	inFlight int64
-	live     map[operator.State]int64
-	lag      map[string]int64
+// A Census contains the current values of an [Engine].
+type Census struct {
+	// InFlight is the number of attempts in flight.
+	InFlight int
+	// States and Types count the subscriptions by state and by event type.
+	States map[operator.State]int
+	Types  map[string]int
+	// Lag is the number of log entries that the slowest subscription of an event type lags behind. It is not set for a
+	// type without a log in the store.
+	Lag map[string]int64
 }
 
-func (e *Engine) census() census {
-	s := census{live: map[operator.State]int64{operator.StateActive: 0, operator.StateSuspended: 0, operator.StatePaused: 0}, lag: map[string]int64{}}
+// Census returns the current values. It visits all subscriptions.
+func (e *Engine) Census() Census {
+	c := Census{States: map[operator.State]int{operator.StateActive: 0, operator.StateSuspended: 0, operator.StatePaused: 0}, Types: map[string]int{},
+		Lag: map[string]int64{}}
 	heads := map[*Log]store.Position{}
 	e.mu.Lock()
-	s.inFlight = int64(e.flying)
+	c.InFlight = e.flying
 	for shard := range e.shards {
 		for l := range shard.logs {
 			heads[l] = 0
@@ -70,51 +75,22 @@ func (e *Engine) census() census {
 		}
 		switch {
 		case h.pausedAt != 0:
-			s.live[operator.StatePaused]++
+			c.States[operator.StatePaused]++
 		case h.health.suspended:
-			s.live[operator.StateSuspended]++
+			c.States[operator.StateSuspended]++
 		default:
-			s.live[operator.StateActive]++
+			c.States[operator.StateActive]++
 		}
-		if h.log == nil {
+		if c.Types[h.event]++; h.log == nil {
 			return
 		}
 		behind := int64(0)
 		if base, head := h.marks.Base(), heads[h.log]; !h.isQuiet() && head > base {
 			behind = int64(head - base)
 		}
-		s.lag[h.event] = max(s.lag[h.event], behind)
+		c.Lag[h.event] = max(c.Lag[h.event], behind)
 	})
-	return s
-}
-
-// Lag returns, for each event type, how many entries its slowest subscription lags behind the log.
-func (e *Engine) Lag() map[string]int64 { return e.census().lag }
-
-// Failing returns the ids of up to limit failing subscriptions and the total number of failing subscriptions. The
-// subscription that has been failing longest is first. A subscription is failing if it is suspended or its last attempt
-// failed.
-func (e *Engine) Failing(limit int) (ids []string, total int) {
-	type failing struct {
-		since instant
-		id    string
-	}
-	var first []failing
-	earlier := func(a, b failing) int { return cmp.Or(cmp.Compare(a.since, b.since), cmp.Compare(a.id, b.id)) }
-	e.visitHandles(func(h *Handle) {
-		if h.hasEnded() || !h.health.suspended && h.health.failedSince == 0 {
-			return
-		}
-		total++
-		f := failing{h.health.failedSince, h.id}
-		if i, _ := slices.BinarySearchFunc(first, f, earlier); i < limit {
-			first = slices.Insert(first[:min(len(first), limit-1)], i, f)
-		}
-	})
-	for _, f := range first {
-		ids = append(ids, f.id)
-	}
-	return ids, total
+	return c
 }
 
 // countOutcome counts a settled occurrence. The caller must hold the engine's lock.

@@ -5,8 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"slices"
-	"sync"
+
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,16 +15,13 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/memory"
 )
 
-// SRV-8: an operator finds the subscriptions that fail, those that have failed for longest first, and how far the
-// slowest one is behind; one that has recovered or ended is not among them.
-func TestSRV8FailingAndLag(t *testing.T) {
+// SRV-8: an operator sees how many subscriptions an event type has and how far the slowest one is behind.
+func TestSRV8Census(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var mu sync.Mutex
-		refused := map[string]bool{"c": true}
-		s := &script{answer: func(_ context.Context, g got) (int, http.Header, error) {
-			mu.Lock()
-			defer mu.Unlock()
-			return map[bool]int{true: 503, false: 204}[refused[g.sub]], nil, nil
+		var refusing atomic.Bool
+		refusing.Store(true)
+		s := &script{answer: func(context.Context, got) (int, http.Header, error) {
+			return map[bool]int{true: 503, false: 204}[refusing.Load()], nil, nil
 		}}
 		e := newEngine(t, Options{Sender: s})
 		defer shutdown(t, e)
@@ -33,65 +30,22 @@ func TestSRV8FailingAndLag(t *testing.T) {
 		if top.track, err = e.whole.OpenLog(t.Context(), "test", top.Head); err != nil {
 			t.Fatal(err)
 		}
-		handles := map[string]*Handle{}
-		for _, id := range []string{"a", "b", "c", "d"} {
-			handles[id], _ = top.join(t, e, record(id), false)
-		}
-		is := func(what string, limit, total int, lag int64, want ...string) {
+		a, _ := top.join(t, e, record("a"), false)
+		top.join(t, e, record("b"), false)
+		is := func(what string, live int, lag int64) {
 			t.Helper()
-			time.Sleep(time.Second)
-			ids, n := e.Failing(limit)
-			if !slices.Equal(ids, want) || n != total {
-				t.Errorf("%s: %q of %d fail, want %q of %d", what, ids, n, want, total)
-			}
-			if got := e.Lag()["test"]; got != lag {
-				t.Errorf("%s: %d behind, want %d", what, got, lag)
+			time.Sleep(time.Minute)
+			if c := e.Census(); c.Types["test"] != live || c.Lag["test"] != lag || c.InFlight != 0 {
+				t.Errorf("%s: %+v, want %d live and %d behind", what, c, live, lag)
 			}
 		}
-		is("at first", 10, 0, 0)
-		top.emit(t, "1", "c")
-		is("one", 10, 1, 1, "c")
-		mu.Lock()
-		refused["a"], refused["b"] = true, true
-		mu.Unlock()
-		top.emit(t, "2")
-		is("three", 10, 3, 2, "c", "a", "b")
-		is("two of them", 2, 3, 2, "c", "a")
-		is("none of them", 0, 3, 2)
-		mu.Lock()
-		clear(refused)
-		mu.Unlock()
-		handles["b"].Remove()
-		time.Sleep(time.Minute)
-		is("they have recovered", 10, 0, 0)
-	})
-}
-
-// SRV-8: an operator finds out whether an event concerns a subscription and whether it needs nothing any more; a log
-// that cannot be read is an error.
-func TestSRV8Concerned(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := &script{answer: func(_ context.Context, g got) (int, http.Header, error) {
-			return map[bool]int{true: 503, false: 204}[g.id == "2"], nil, nil
-		}}
-		e := newEngine(t, Options{Sender: s})
-		defer shutdown(t, e)
-		top := newTopic(store.LogOptions{})
-		h, v := top.join(t, e, record("a"), false)
-		top.emit(t, "1")
-		top.emit(t, "2")
-		top.emit(t, "other", "b")
-		time.Sleep(time.Second)
-		for p, want := range map[store.Position][2]bool{1: {true, true}, 2: {true, false}, 3: {false, true}, 4: {false, false}} {
-			concerned, settled, err := h.Concerned(t.Context(), p)
-			if got := [2]bool{concerned, settled}; got != want || err != nil {
-				t.Errorf("%d: concerned and settled %v, want %v; %v", p, got, want, err)
-			}
-		}
-		v.fail.Store(true)
-		if _, _, err := h.Concerned(t.Context(), 1); !errors.Is(err, errLog) {
-			t.Errorf("%v", err)
-		}
+		is("at first", 2, 0)
+		top.emit(t, "1", "a")
+		top.emit(t, "2", "a")
+		is("one fails", 2, 2)
+		a.Remove()
+		is("it is removed", 1, 0)
+		refusing.Store(false)
 	})
 }
 

@@ -481,3 +481,15 @@ func (p *process) replay(ctx context.Context, id, cursor string, last store.Posi
 func (p *process) endReplay(ctx context.Context, id string) error {
 	return p.perform(ctx, id, store.RequestReplay, store.Request{Ends: true})
 }
+
+// waiting returns the position up to which everything is settled, and how many entries follow.
+func (p *process) waiting(t *testing.T, id string) (base store.Position, behind int64) {
+	t.Helper()
+	flushed := p.Flush(t.Context())
+	r, _, err := p.Store().Subscription(t.Context(), id)
+	base, behind, ok := p.Waiting(&r)
+	if flushed != nil || err != nil || !ok {
+		t.Errorf("what waits for %s is not known: %v %v", id, flushed, err)
+	}
+	return base, behind
+}

@@ -432,7 +432,7 @@ func (s admittedRecords) PutVerification(ctx context.Context, v store.Verificati
 	return err
 }
 
-// Describe returns the safe cursor of a subscription that another process owns, or nil if it is unknown.
+// Describe returns the safe cursor of a subscription according to its record, or nil if it is unknown.
 func (w *Subscriptions) Describe(ctx context.Context, r *store.Subscription) *string {
 	et, ok := w.host.Type(r.Event)
 	if !ok || et.Current() == nil || et.Current().Kernel().NoReplay {

@@ -126,27 +126,12 @@ func New(o Options) (*Subscriptions, error) {
 	return w, nil
 }
 
-// Waiting returns the position up to which everything is settled and the number of log entries after it. If the
-// subscription does not read a log, ok is false.
-func (h *Live) Waiting() (base store.Position, behind int64, ok bool) {
-	if h.Type.Topic() == nil || h.Arguments().Def.Check() != nil {
-		return 0, 0, false
-	}
-	head := h.Type.Topic().Head()
-	base = h.Handle.Base()
-	return base, max(int64(head)-int64(base), 0), true
-}
-
 // Restoring returns the number of registered event types with stored subscriptions that this process has not yet tried
 // to restore. A subscription whose restoration fails, for example because of a hook, is retried but not counted.
 func (w *Subscriptions) Restoring() int { return int(w.restoring.Load()) }
 
-// Lag returns, for each event type, how many entries its slowest live subscription lags behind the log.
-func (w *Subscriptions) Lag() map[string]int64 { return w.engine.Lag() }
-
-// Failing returns the total number of failing live subscriptions and the ids of up to limit of them. A subscription is
-// failing if it is suspended or its last attempt failed.
-func (w *Subscriptions) Failing(limit int) (ids []string, total int) { return w.engine.Failing(limit) }
+// Census returns the current values of the engine.
+func (w *Subscriptions) Census() delivery.Census { return w.engine.Census() }
 
 // Delivering returns the number of subscriptions in the engine.
 func (w *Subscriptions) Delivering() int { return w.engine.Len() }
@@ -202,17 +187,6 @@ func (w *Subscriptions) Get(id string) *Live {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.byID[id]
-}
-
-// Live returns the number of live subscriptions by event type.
-func (w *Subscriptions) Live() map[string]int {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	n := map[string]int{}
-	for of, p := range w.ownedShards {
-		n[of.Topic] += len(p.live)
-	}
-	return n
 }
 
 // Each calls f for all live subscriptions for which the function which returns true. It returns the number of calls to
