@@ -75,6 +75,7 @@ type Owner struct {
 	unknown    map[string]time.Duration // topics registered nowhere, and since when; used by run
 	freed      map[engine.Shard]bool    // released since the cluster was last read; guarded by mu
 	silent     silentReplicas           // used by run
+	seen       engine.Cluster           // at the last look; used by run
 	closing    bool
 	time       reading
 	skewed     bool
@@ -182,7 +183,9 @@ func (o *Owner) maintainLease(ctx context.Context) {
 		stop()
 	}
 	if s := o.current(); s != nil && ctx.Err() == nil {
-		o.callStore(ctx, func(ctx context.Context) error { return o.o.Leases.Leave(ctx, s.fence) })
+		if o.callStore(ctx, func(ctx context.Context) error { return o.o.Leases.Leave(ctx, s.fence) }) == nil {
+			o.o.Logger.Info("mcp events: this process has left the cluster", "replica", o.o.Name)
+		}
 	}
 	o.mu.Lock()
 	if s := o.session; s != nil {
@@ -258,6 +261,7 @@ func (o *Owner) takeTurn(ctx context.Context, s *session) {
 	if o.o.Looked != nil {
 		o.o.Looked(c, s.fence)
 	}
+	o.reportDeaths(s, c)
 	free := o.releaseMoved(ctx, s, c)
 	o.renewLease(ctx, s, s.types)
 	if len(free) == 0 || !o.isCurrent(s) {
@@ -268,6 +272,9 @@ func (o *Owner) takeTurn(ctx context.Context, s *session) {
 		won, err = o.o.Leases.Claim(ctx, s.fence, free)
 		return err
 	})
+	if len(won) > 0 {
+		o.o.Logger.Info("mcp events: this process takes over shards", "replica", o.o.Name, "shards", len(won), "topics", topicsOf(won))
+	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for _, shard := range won {

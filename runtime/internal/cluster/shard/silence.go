@@ -1,6 +1,9 @@
 package shard
 
 import (
+	"maps"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
@@ -12,6 +15,43 @@ import (
 type silentReplicas struct {
 	free  map[engine.Shard]time.Duration // when a shard was first seen without an owner
 	until map[uint64]time.Duration       // how long a fence is ignored
+}
+
+// reportDeaths logs a warning for each replica that has disappeared since the last look and still has shards. A replica
+// that shuts down releases its shards before it leaves, or announces closingType. A new epoch ends the leases of all
+// replicas, including this one, and is not a death.
+func (o *Owner) reportDeaths(s *session, c engine.Cluster) {
+	before := o.seen
+	o.seen = c
+	leased := func(c engine.Cluster, fence uint64) bool {
+		return slices.ContainsFunc(c.Replicas, func(r engine.Replica) bool { return r.Fence == fence })
+	}
+	owned := func(c engine.Cluster, fence uint64) (n int) {
+		for _, h := range c.Shards {
+			if h.Fence == fence {
+				n++
+			}
+		}
+		return n
+	}
+	if !leased(before, s.fence) || !leased(c, s.fence) {
+		return
+	}
+	for _, r := range before.Replicas {
+		if _, closing := r.Types[closingType]; !closing && !leased(c, r.Fence) && owned(c, r.Fence) > 0 {
+			o.o.Logger.Warn("mcp events: a replica has died or is cut off: its lease expired, and its shards are taken over",
+				"replica", r.Name, "shards", owned(before, r.Fence))
+		}
+	}
+}
+
+// topicsOf returns the topics of the shards, sorted and separated by spaces.
+func topicsOf(shards []engine.Shard) string {
+	topics := map[string]bool{}
+	for _, s := range shards {
+		topics[s.Topic] = true
+	}
+	return strings.Join(slices.Sorted(maps.Keys(topics)), " ")
 }
 
 // maxSilentLooks is the number of looks for which a free shard is reserved for its planned owner. After these looks,

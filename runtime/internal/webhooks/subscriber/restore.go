@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"sync"
 	"time"
 
@@ -61,7 +60,7 @@ func (w *Subscriptions) Serve(ctx context.Context, t Ownership, et eventtype.Typ
 		return nil
 	}
 	if some, err := p.owned.Subscriptions(ctx, "", 1); err == nil && len(some) == 0 {
-		p.followChanges(ctx)
+		p.followChanges()
 		p.markRestored()
 		return nil
 	}
@@ -123,7 +122,7 @@ func (p *ownedShard) restore(tried func()) {
 	if !done {
 		return
 	}
-	p.followChanges(ctx)
+	p.followChanges()
 	if len(records) > 0 {
 		done = p.retryUntilDone(ctx, restoringText, func() (err error) {
 			records, err = p.restoreAll(ctx, records)
@@ -156,16 +155,12 @@ func (p *ownedShard) setAside(ctx context.Context, records []store.Subscription,
 }
 
 // followChanges starts to apply record changes. It is called after all records have been restored or set aside.
-func (p *ownedShard) followChanges(ctx context.Context) {
+func (p *ownedShard) followChanges() {
 	w := p.w
 	w.mu.Lock()
-	touched, log, live, left := p.touched, p.log, len(p.live), len(p.left)
+	touched, log := p.touched, p.log
 	p.touched = nil
 	w.mu.Unlock()
-	if live+left > 0 {
-		w.o.Log.Logger.LogAttrs(ctx, slog.LevelInfo, "mcp events: webhook subscriptions of a shard continue in this process",
-			slog.String("shard", p.ownership.ShardFence().Shard.String()), slog.Int("live", live), slog.Int("left", left))
-	}
 	if log != nil {
 		log.Ready()
 	}
