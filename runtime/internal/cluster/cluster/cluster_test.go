@@ -432,9 +432,7 @@ func TestEVOL1Orphans(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		st := memory.New()
 		for _, event := range []string{"e", "gone"} {
-			const url = "https://receiver.test/"
-			_, err := st.PutSubscription(t.Context(), store.Subscription{ID: wire.SubscriptionID(wire.ModeWebhook, "ann", url, event, []byte("{}")),
-				Principal: "ann", Event: event, URL: url, Arguments: json.RawMessage("{}"), Schema: "string", Generation: 1, Secrets: []store.Secret{{Key: make([]byte, 32)}}})
+			_, err := st.PutSubscription(t.Context(), stored(event, "ann"))
 			must(t, err)
 		}
 		has := func(want int) {
@@ -453,9 +451,41 @@ func TestEVOL1Orphans(t *testing.T) {
 		has(2)
 		settle(time.Minute)
 		if all, err := st.Subscriptions(t.Context(), "", 10); err != nil || len(all) != 1 || all[0].Event != "e" {
-			t.Errorf("%+v %v: %s", all, err, p.log())
+			t.Errorf("%+v %v", all, err)
+		}
+		if got := p.log(); strings.Count(got, "\n") != 1 || !strings.Contains(got, "event=gone subscriptions=1 ") {
+			t.Errorf("logged: %s", got)
 		}
 	})
+}
+
+// EVOL-1: one warning counts the subscriptions of all shards that end because no process registers their event type.
+func TestEVOL1OrphansAreTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		st := memcluster.New().Open()
+		_, err := st.Establish(t.Context(), "gone", Shards)
+		must(t, err)
+		for i := range 20 {
+			_, err := st.Admit(t.Context(), stored("gone", fmt.Sprint("user", i)), engine.Quota{})
+			must(t, err)
+		}
+		p := join(t, st, nil)
+		p.register("e", "string")
+		settle(2 * orphanTime)
+		if all, err := st.Subscriptions(t.Context(), "", 100); err != nil || len(all) != 0 {
+			t.Errorf("%d are left, %v", len(all), err)
+		}
+		if got := p.log(); strings.Count(got, "\n") != 1 || !strings.Contains(got, `event=gone subscriptions=20 reason="NotFound`) {
+			t.Errorf("logged: %s", got)
+		}
+	})
+}
+
+// stored returns the record of a principal's subscription.
+func stored(event, principal string) store.Subscription {
+	const url = "https://receiver.test/"
+	return store.Subscription{ID: wire.SubscriptionID(wire.ModeWebhook, principal, url, event, []byte("{}")), Principal: principal, Event: event, URL: url,
+		Arguments: json.RawMessage("{}"), Schema: "string", Generation: 1, Secrets: []store.Secret{{Key: make([]byte, 32)}}}
 }
 
 // A store without subscriptions cannot have webhooks; an unreadable one returns an error.

@@ -63,6 +63,30 @@ type deployment struct {
 	standing subscriber.Standing // what operators have done of late, as processes read it
 	requests store.Position      // of operators; every process knows all of them at once
 	obsolete func(schema string, read bool) *events.Error
+	warnings strings.Builder
+}
+
+// Write records the warnings of all processes.
+func (f *deployment) Write(b []byte) (n int, err error) {
+	f.locked(func() { n, err = f.warnings.Write(b) })
+	return n, err
+}
+
+// warns fails unless exactly one warning about ended subscriptions is logged, with the text.
+func (f *deployment) warns(what, text string) {
+	f.t.Helper()
+	time.Sleep(10 * time.Second)
+	f.locked(func() {
+		var got []string
+		for line := range strings.Lines(f.warnings.String()) {
+			if strings.Contains(line, "webhook subscriptions have ended") {
+				got = append(got, line)
+			}
+		}
+		if len(got) != 1 || !strings.Contains(got[0], text) {
+			f.t.Errorf("%s: %q, want %q", what, got, text)
+		}
+	})
 }
 
 // bubble runs f with a deployment in a synctest bubble. Whatever f has left running is shut down in the end, when no
@@ -161,13 +185,13 @@ func (f *deployment) process(settings ...setting) *process {
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	quiet := slog.New(slog.DiscardHandler)
-	o := subscriber.Options{Host: host{p}, Store: p.store, Durable: true, Guard: guard, Log: &fault.Log{Logger: quiet},
+	logger := slog.New(slog.NewTextHandler(p.f, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	o := subscriber.Options{Host: host{p}, Store: p.store, Durable: true, Guard: guard, Log: &fault.Log{Logger: logger},
 		Terms: subscriber.Terms{Min: time.Minute, Default: time.Hour, Max: 24 * time.Hour}, Grace: 5 * time.Minute,
 		Quota: subscriber.Quota{PerPrincipal: 10, Total: 100},
 		Verify: verify.Options{Allow: []string{origin}, Limits: verify.Limits{Timeout: 5 * time.Second, Budget: 100, CacheFor: time.Hour,
 			PerPrincipal: 100, Total: 1000}, Telemetry: telemetry.Discard},
-		Delivery: delivery.Options{Jitter: -1, Logger: quiet}}
+		Delivery: delivery.Options{Jitter: -1, Logger: logger}}
 	o.Cluster = &subscriber.Cluster{Now: time.Now, Position: f.position, Shards: 1, Tell: f.tell,
 		Standing: f.stands, Obsolete: f.isObsolete}
 	e := eventtypetest.Options{Emits: true, Fingerprint: "1", Log: func(name string, o store.LogOptions) (store.EventLog, error) {

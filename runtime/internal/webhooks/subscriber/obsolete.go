@@ -10,6 +10,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/eventtype"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/webhooks/delivery"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
@@ -119,6 +120,43 @@ func (w *Subscriptions) orphanError(event string) *events.Error {
 	return fault.NotFound("event")
 }
 
+// endObsolete ends and reports a stored subscription that no process can serve.
+func (p *ownedShard) endObsolete(ctx context.Context, r *store.Subscription, reason *events.Error) error {
+	err := p.endRecord(ctx, r, reason)
+	if err == nil && !Lapsed(r, p.w.Now()) {
+		p.w.reportObsolete(r.Event, reason)
+	}
+	return err
+}
+
+// obsoletePause is the time for which subscriptions that end for the same reason are counted for one warning. The shards
+// of an event type end their subscriptions separately.
+const obsoletePause = 5 * time.Second
+
+// reportObsolete counts an ended subscription that no process can serve. It logs a warning in the background.
+func (w *Subscriptions) reportObsolete(event string, reason *events.Error) {
+	key := event + " " + reason.Error()
+	w.mu.Lock()
+	w.obsolete[key]++
+	first := w.obsolete[key] == 1
+	w.mu.Unlock()
+	if !first {
+		return
+	}
+	w.runInBackground(func() {
+		select {
+		case <-w.ctx.Done():
+		case <-time.After(obsoletePause):
+		}
+		w.mu.Lock()
+		n := w.obsolete[key]
+		delete(w.obsolete, key)
+		w.mu.Unlock()
+		w.o.Log.Logger.Warn("mcp events: webhook subscriptions have ended because no process serves their event type as they need it",
+			"event", event, "subscriptions", n, "reason", reason)
+	})
+}
+
 // Review ends the subscriptions that no running build can serve (REP-16, EVOL-2). It queues records that were left to
 // other builds for another read, which ends their subscriptions.
 func (w *Subscriptions) Review(et eventtype.Type) {
@@ -141,7 +179,7 @@ func (w *Subscriptions) Review(et eventtype.Type) {
 		switch e := schemas[schema]; {
 		case e == nil:
 		case h != nil:
-			over = append(over, func() { w.End(h, e) })
+			over = append(over, func() { w.End(h, e); w.reportObsolete(et.Name(), e) })
 		default:
 			delete(p.left, id)
 			over = append(over, func() { w.Changed(id, p.ownership.ShardFence().Shard) })

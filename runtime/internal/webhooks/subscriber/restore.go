@@ -321,7 +321,7 @@ func (w *Subscriptions) acceptStored(ctx context.Context, p *ownedShard, r *stor
 		return a, false, nil
 	}
 	if p.et == nil || Lapsed(r, w.Now()) {
-		return a, false, p.endRecord(ctx, r, w.orphanError(r.Event))
+		return a, false, p.endObsolete(ctx, r, w.orphanError(r.Event))
 	}
 	err = errShardClosed // the shard is being given away
 	d := p.et.Current()
@@ -329,7 +329,7 @@ func (w *Subscriptions) acceptStored(ctx context.Context, p *ownedShard, r *stor
 		a, err = eventtype.Reparse(d, r.Arguments)
 	}
 	if e := w.cluster.Obsolete(p.et, r.Schema, err == nil); e != nil {
-		return a, false, p.endRecord(ctx, r, e)
+		return a, false, p.endObsolete(ctx, r, e)
 	}
 	if errors.Is(err, errShardClosed) {
 		return a, false, err

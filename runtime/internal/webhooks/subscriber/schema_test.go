@@ -80,6 +80,7 @@ func TestREP16RefreshedAtANewerBuild(t *testing.T) {
 		time.Sleep(while)
 		f.r.wants("refreshed", "a", "1")
 		f.r.wants("not refreshed", "b", terminated(changed))
+		f.warns("not refreshed", "event=e subscriptions=1 reason=")
 		if r, ok := f.stored(a); !ok || r.Schema != "2" {
 			t.Errorf("stored as %+v", r)
 		}
@@ -194,6 +195,7 @@ func TestEVOL1Orphans(t *testing.T) {
 				if left, err := f.db.Subscriptions(t.Context(), "", 10); err != nil || len(left) != 1 || left[0].ID != forged.ID {
 					t.Errorf("left: %+v, %v", left, err)
 				}
+				f.warns("ended", "event=e subscriptions=1 reason=")
 				next.hooks("nobody is asked")
 			})
 		})

@@ -58,6 +58,7 @@ type Subscriptions struct {
 	ownedShards map[engine.Shard]*ownedShard
 	fans        map[eventtype.Type]*fanout
 	counts      map[string]int // number of shards, by event type
+	obsolete    map[string]int // ended subscriptions to report, by event type and reason
 
 	// Recent actions of operators, which also apply to subscriptions that become live later.
 	revoked map[string][]knownRevocation     // by principal
@@ -105,7 +106,7 @@ func (h *Live) Arguments() eventtype.Arguments { return h.reader.Arguments() }
 // New creates Subscriptions. [Subscriptions.Own] and [Subscriptions.Serve] restore the stored subscriptions.
 func New(o Options) (*Subscriptions, error) {
 	w := &Subscriptions{host: o.Host, o: o, store: o.Store, cluster: o.Cluster, guard: o.Guard, reading: make(chan struct{}, maxShardReads),
-		byID: map[string]*Live{}, ownedShards: map[engine.Shard]*ownedShard{}, fans: map[eventtype.Type]*fanout{}, counts: map[string]int{}}
+		byID: map[string]*Live{}, ownedShards: map[engine.Shard]*ownedShard{}, fans: map[eventtype.Type]*fanout{}, counts: map[string]int{}, obsolete: map[string]int{}}
 	w.ctx, w.close = context.WithCancel(context.Background())
 	records := admittedRecords{o.Store, engine.Quota{Own: max(o.Verify.PerPrincipal, 0), All: max(o.Verify.Total, 0)}}
 	o.Verify.Now = w.Now
