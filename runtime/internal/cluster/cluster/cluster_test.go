@@ -242,6 +242,7 @@ func TestREP19NewEpoch(t *testing.T) {
 		c := memcluster.New()
 		st := c.Open()
 		a := join(t, st, nil)
+		join(t, c.Open(), nil).register("e", "string")
 		e := a.register("e", "string")
 		settle(5 * time.Second)
 		epoch := e.Topic().Epoch()
@@ -250,7 +251,9 @@ func TestREP19NewEpoch(t *testing.T) {
 		if e.Topic().Epoch() == epoch {
 			t.Error("it has not heard of the new epoch")
 		}
-		a.log()
+		if got := a.log(); strings.Count(got, "the store has begun a new generation") != 1 || strings.Contains(got, "has died") {
+			t.Errorf("logged: %s", got)
+		}
 		st.Inject(memcluster.Faults{Fail: func(string) error { return errTest }})
 		must(t, c.BeginEpoch(0))
 		settle(10 * time.Second)

@@ -165,14 +165,20 @@ func (c *Many) RecallLater(event string) {
 // renewEvery is the interval at which the logs are checked for new epochs.
 const renewEvery = time.Second
 
-// notifyNewEpochs notifies waiting readers of new epochs, even if this process does not append entries (REP-19).
+// notifyNewEpochs notifies waiting readers of new epochs, even if this process does not append entries (REP-19). It logs
+// a warning about each new generation.
 func (c *Many) notifyNewEpochs(ctx context.Context) {
+	known := c.store.Generation()
 	c.o.Log.Every(ctx, renewEvery, "looking at the logs", func() (err error) {
 		for _, et := range c.o.Host.EventTypes() {
 			if et.Topic() != nil {
 				err = errors.Join(err, et.Topic().Renew(ctx))
 			}
 			c.webhooks.Review(et)
+		}
+		if now := c.store.Generation(); now != known {
+			c.o.Logger.Warn("mcp events: the store has begun a new generation: leases have ended, and logs begin new epochs with a gap", "generation", now)
+			known = now
 		}
 		return err
 	})
