@@ -63,12 +63,16 @@ func Compare(old, new wire.Descriptor) []Change {
 	return v.Differences("", sideOf(old), sideOf(new))
 }
 
-// Features returns the features of the changes that Compare finds.
-func Features(old, new wire.Descriptor) (features []string) {
-	for _, c := range Compare(old, new) {
+// Features returns the features of the changes that Compare finds, and the text of the first change.
+func Features(old, new wire.Descriptor) (features []string, first string) {
+	changes := Compare(old, new)
+	for _, c := range changes {
 		features = append(features, c.Feature)
 	}
-	return features
+	if len(changes) > 0 {
+		first = changes[0].String()
+	}
+	return features, first
 }
 
 // Differences returns the changes from old to new that any rule finds. Without a WIRE change, valid arguments remain

@@ -403,7 +403,8 @@ type AuditEntry struct {
 	Position store.Position `json:"position,omitzero"`
 	At       time.Time      `json:"at"`
 	Actor    string         `json:"actor"`
-	// Verb is the action. The following fields identify the object of the action. A field that does not apply is "".
+	// Verb is the action. It is "register" if a process, the Actor, has changed the schemas of an event type incompatibly.
+	// The following fields identify the object of the action. A field that does not apply is "".
 	Verb         string `json:"verb"`
 	Subscription string `json:"subscription,omitempty"`
 	Connection   string `json:"connection,omitempty"`
@@ -416,7 +417,7 @@ type AuditEntry struct {
 	// Key is the request's idempotency key. Status is the HTTP status of the response.
 	Key    string `json:"key,omitempty"`
 	Status int    `json:"status,omitempty"`
-	// Outcome explains why the action failed. It is "" if the action succeeded.
+	// Outcome explains why the action failed, or the consequences of a registration. Otherwise it is "".
 	Outcome string `json:"outcome,omitempty"`
 }
 

@@ -141,7 +141,7 @@ func build(srv *mcp.Server, o Options) (*Server, error) {
 	s := &Server{options: o.withDefaults(), mcp: srv, closing: make(chan struct{}),
 		types: map[string]*eventType{}, retired: map[string]*eventType{}}
 	s.log.Logger = s.options.Logger
-	s.history = history.Of(s.options.Store, s.now, func(old, now wire.Descriptor) []string { return s.parts.Changes(old, now) })
+	s.history = history.Of(s.options.Store, s.now, func(old, now wire.Descriptor) ([]string, string) { return s.parts.Changes(old, now) })
 	s.tools.Options = waittool.Options{Host: toolHost{s}, MCP: srv, Log: &s.log, MaxWait: s.options.MaxToolWait, MaxParams: s.options.MaxParams,
 		Private: s.options.Visible != nil}
 	s.memoryUsage.limits = s.options.MemoryQuota
@@ -360,7 +360,7 @@ func (s *Server) redefine(et *eventType, d *definition) error {
 	if err := s.parts.Reopen(context.Background(), et); err != nil {
 		return fmt.Errorf("registering event %q again: %w", et.name, err)
 	}
-	changes := s.parts.Changes(old.descriptor(), d.descriptor())
+	changes, _ := s.parts.Changes(old.descriptor(), d.descriptor())
 	d.lineage, d.changed = old.lineage, ""
 	if len(changes) > 0 {
 		d.lineage, d.changed = old.lineage+1, changes[0]

@@ -16,12 +16,21 @@ func (s *Server) restore(et *eventType, d *definition, m *history.Recollection) 
 	return s.parts.Restore(context.Background(), et, func() { s.saveSchemas(d, m) })
 }
 
-// loadHistory compares d with the stored schemas of the type and records an incompatible change in d. No other
-// goroutine may access d until loadHistory returns.
+// loadHistory compares d with the stored schemas of the type and records an incompatible change in d, the log and the
+// audit log. No other goroutine may access d until loadHistory returns.
 func (s *Server) loadHistory(d *definition, t *topic.Topic) (*history.Recollection, error) {
 	m, err := s.history.Recall(context.Background(), d.descriptor(), t)
 	d.changed = m.Changed
-	return m, err
+	if err != nil || m.Changed == "" {
+		return m, err
+	}
+	s.options.Logger.Warn("mcp events: "+d.info.Name+": "+m.Outcome, "event", d.info.Name)
+	ctx, cancel := context.WithTimeout(context.Background(), hookTimeout)
+	defer cancel()
+	if err := s.parts.Note(ctx, d.info.Name, m.Outcome); err != nil {
+		s.log.Internal(ctx, "recording an incompatible registration of "+d.info.Name, err)
+	}
+	return m, nil
 }
 
 // saveSchemas saves the schemas of d to the store.

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"os"
 	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/internal/codec"
@@ -32,8 +33,9 @@ import (
 type Options struct {
 	// Webhooks configures webhook delivery. It is nil without webhook delivery.
 	Webhooks *Webhooks
-	// Name and Lease are those of [cluster.Options].
-	Name  string
+	// Name is the process's name in logs. The default consists of the host name and the process id.
+	Name string
+	// Lease is that of [cluster.Options].
 	Lease time.Duration
 	// Operators reports whether operators can use the server.
 	Operators bool
@@ -95,6 +97,10 @@ type Service struct {
 }
 
 func newService(ctx context.Context, core *part.Core, o Options) (*Service, error) {
+	if o.Name == "" {
+		host, _ := os.Hostname()
+		o.Name = fmt.Sprintf("%s/%d", host, os.Getpid())
+	}
 	s := &Service{core: core, options: o}
 	var err error
 	if s.Processes, err = cluster.New(ctx, cluster.Options{Host: clusterHost{host{core.Access, core.Memory, s}}, Store: core.Store, Outbox: core.Outbox,
@@ -177,7 +183,14 @@ func (s *Service) Status() (st part.Status, ok bool) {
 }
 
 // Changes implements [part.Service].
-func (s *Service) Changes(old, now wire.Descriptor) []string { return evolve.Features(old, now) }
+func (s *Service) Changes(old, now wire.Descriptor) (features []string, first string) {
+	return evolve.Features(old, now)
+}
+
+// Note implements [part.Service]. The actor is this process.
+func (s *Service) Note(ctx context.Context, event, outcome string) error {
+	return s.Operators.Note(ctx, operator.AuditEntry{At: s.Now().UTC(), Actor: s.options.Name, Verb: "register", Event: event, Outcome: outcome})
+}
 
 // Restore implements [part.Service].
 func (s *Service) Restore(ctx context.Context, et part.EventType, restored func()) error {

@@ -25,8 +25,12 @@ import (
 type Memory struct {
 	schemas schemaStore
 	shared  bool
-	changes func(old, now wire.Descriptor) []string
+	changes changesFunc
 }
+
+// A changesFunc returns the features that changed incompatibly between two registrations, and the text of the first
+// change (EVOL-2).
+type changesFunc func(old, now wire.Descriptor) (features []string, first string)
 
 // A schemaStore is the subset of [engine.Shared] that a Memory uses.
 type schemaStore interface {
@@ -35,8 +39,8 @@ type schemaStore interface {
 }
 
 // Of returns the Memory that uses the given store. The function now provides the timestamps of new entries, and changes
-// returns the features that changed incompatibly between two registrations (EVOL-2).
-func Of(s store.Store, now func() time.Time, changes func(old, now wire.Descriptor) []string) *Memory {
+// compares two registrations.
+func Of(s store.Store, now func() time.Time, changes changesFunc) *Memory {
 	if shared, ok := s.(engine.Shared); ok {
 		return &Memory{shared, true, changes}
 	}
@@ -47,6 +51,8 @@ func Of(s store.Store, now func() time.Time, changes func(old, now wire.Descript
 type Recollection struct {
 	// Changed is the first feature that has changed incompatibly. It is "" if nothing has changed incompatibly.
 	Changed string
+	// Outcome tells operators what has changed incompatibly, and with which consequences. It is "" if Changed is "".
+	Outcome string
 
 	memory *Memory
 	now    wire.Descriptor
@@ -109,7 +115,7 @@ func (r *Recollection) findRegistration(ctx context.Context) error {
 		return fmt.Errorf("reading its history of schemas: %w", err)
 	}
 	fingerprint, _ := r.now.Meta[wire.MetaFingerprint].(string)
-	r.Changed, r.known = "", len(known)
+	r.Changed, r.Outcome, r.known = "", "", len(known)
 	i := slices.IndexFunc(known, func(v engine.SchemaVersion) bool { return v.Fingerprint == fingerprint })
 	if r.stored = i >= 0; r.stored {
 		r.v = known[i]
@@ -121,14 +127,25 @@ func (r *Recollection) findRegistration(ctx context.Context) error {
 	}
 	last := known[len(known)-1]
 	r.v.Floor = last.Floor
-	changes := r.memory.changes(wire.Descriptor{InputSchema: last.InputSchema, PayloadSchema: last.PayloadSchema}, r.now)
-	if len(changes) > 0 {
-		r.Changed = changes[0]
+	changes, first := r.memory.changes(wire.Descriptor{InputSchema: last.InputSchema, PayloadSchema: last.PayloadSchema}, r.now)
+	if len(changes) == 0 {
+		return nil
 	}
+	var lost store.Position
 	if r.topic != nil && slices.Contains(changes, fault.FeaturePayload) {
-		r.v.Floor, err = r.topic.Latest(ctx)
+		if r.v.Floor, err = r.topic.Latest(ctx); err != nil {
+			return err
+		}
+		oldest, _ := r.topic.Bounds()
+		lost = r.v.Floor - min(max(oldest-1, last.Floor), r.v.Floor)
 	}
-	return err
+	r.Changed = changes[0]
+	r.Outcome = fmt.Sprintf("schemas are incompatible with the stored ones (%s): ", first)
+	if lost > 0 {
+		r.Outcome += fmt.Sprintf("%d older events are not replayed, and ", lost)
+	}
+	r.Outcome += "webhook subscriptions of the older schemas end once no process serves them"
+	return nil
 }
 
 // raiseFloor raises the topic's floor up to the head at most. After a new epoch has begun, the head can be lower than

@@ -26,6 +26,7 @@ import (
 const (
 	wide     = `{"type":"object","properties":{"id":{"type":"string"},"level":{"type":"number"}}}`
 	additive = `{"type":"object","properties":{"id":{"type":"string"},"level":{"type":"number"},"added":{"type":"string"}}}`
+	wider    = `{"type":"object","properties":{"id":{"type":"number"}}}`
 	narrow   = `{"type":"object","properties":{"id":{"type":"string"}}}`
 	input    = `{"type":"object","properties":{"severity":{"type":"string"}}}`
 	tighter  = `{"type":"object","properties":{"severity":{"type":"string","enum":["P1"]}}}`
@@ -111,6 +112,8 @@ func TestLatest(t *testing.T) {
 	restart(func(b *build) {
 		r := b.recall(input, narrow) // and then it crashes
 		want(t, "narrowed", fmt.Sprint(r.Changed, b.log.Floor()), fault.FeaturePayload+"3")
+		want(t, "told", r.Outcome, "schemas are incompatible with the stored ones (payloadSchema/properties/added: field removed or renamed): "+
+			"3 older events are not replayed, and webhook subscriptions of the older schemas end once no process serves them")
 	})
 	restart(func(b *build) {
 		b.emit(1)
@@ -118,7 +121,16 @@ func TestLatest(t *testing.T) {
 		b.emit(1)
 	})
 	restart(func(b *build) { want(t, "restarted", b.register(input, narrow), " 4") })
-	restart(func(b *build) { want(t, "other arguments", b.register(tighter, narrow), fault.FeatureInput+" 4") })
+	restart(func(b *build) {
+		r := b.recall(tighter, wider)
+		want(t, "told of those that are replayed", r.Outcome, "schemas are incompatible with the stored ones (inputSchema/properties/severity: accepts 1 listed values only): "+
+			"1 older events are not replayed, and webhook subscriptions of the older schemas end once no process serves them")
+	})
+	restart(func(b *build) {
+		want(t, "told", b.recall(tighter, narrow).Outcome, "schemas are incompatible with the stored ones (inputSchema/properties/severity: accepts 1 listed values only): "+
+			"webhook subscriptions of the older schemas end once no process serves them")
+		want(t, "other arguments", b.register(tighter, narrow), fault.FeatureInput+" 4")
+	})
 	restart(func(b *build) {
 		r := b.recall(tighter, narrow)
 		b.log.Raise(5) // as when a removed type is restored

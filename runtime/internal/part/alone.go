@@ -35,7 +35,7 @@ func (a Alone) Each(func(eventtype.Subscription))                      {}
 func (a Alone) Admin() operator.Admin                                  { return nil }
 
 // Changes implements [Service]. Each difference counts, unless the store can tell which ones are compatible.
-func (a Alone) Changes(old, now wire.Descriptor) (features []string) {
+func (a Alone) Changes(old, now wire.Descriptor) (features []string, first string) {
 	if c, ok := a.Core.Store.(engine.SchemaComparer); ok {
 		return c.IncompatibleFeatures(schemasOf(old), schemasOf(now))
 	}
@@ -45,8 +45,14 @@ func (a Alone) Changes(old, now wire.Descriptor) (features []string) {
 	if !bytes.Equal(old.PayloadSchema, now.PayloadSchema) {
 		features = append(features, fault.FeaturePayload)
 	}
-	return features
+	if len(features) > 0 {
+		first = features[0] + ": differs"
+	}
+	return features, first
 }
+
+// Note implements [Service]. A server without operators has no audit log.
+func (a Alone) Note(context.Context, string, string) error { return nil }
 
 func schemasOf(d wire.Descriptor) engine.SchemaVersion {
 	return engine.SchemaVersion{InputSchema: d.InputSchema, PayloadSchema: d.PayloadSchema}

@@ -108,8 +108,11 @@ type Service interface {
 	// Status returns the figures for metrics. It returns false if the store has no leases.
 	Status() (Status, bool)
 
-	// Changes returns the features that changed incompatibly between two registrations of a type, the first one first.
-	Changes(old, now wire.Descriptor) []string
+	// Changes returns the features that changed incompatibly between two registrations of a type, the first one first. It
+	// also returns the text of the first change.
+	Changes(old, now wire.Descriptor) (features []string, first string)
+	// Note records the registration of an event type and its outcome in the audit log.
+	Note(ctx context.Context, event, outcome string) error
 	// Restore resumes the stored subscriptions of a newly registered type, calls restored, and opens or closes the type
 	// as stored.
 	Restore(ctx context.Context, et EventType, restored func()) error

@@ -148,8 +148,9 @@ type SchemaVersion struct {
 // A SchemaComparer is a [store.Store] that knows which changes of schemas are compatible (EVOL-2). For other stores of
 // one process, each change is incompatible, unless the server has a part.
 type SchemaComparer interface {
-	// IncompatibleFeatures returns the features of an event type that changed incompatibly, the first one first.
-	IncompatibleFeatures(old, now SchemaVersion) []string
+	// IncompatibleFeatures returns the features of an event type that changed incompatibly, the first one first. It also
+	// returns the text of the first change.
+	IncompatibleFeatures(old, now SchemaVersion) (features []string, first string)
 }
 
 // Shared is a [store.Store] that several processes, the replicas of a cluster, use concurrently. Its logs

@@ -8,7 +8,7 @@ import (
 
 // IncompatibleFeatures implements [engine.SchemaComparer]. Without it, a server without parts would treat each change of
 // a schema as incompatible after a restart.
-func (s *Store) IncompatibleFeatures(old, now engine.SchemaVersion) []string {
+func (s *Store) IncompatibleFeatures(old, now engine.SchemaVersion) (features []string, first string) {
 	return evolve.Features(wire.Descriptor{InputSchema: old.InputSchema, PayloadSchema: old.PayloadSchema},
 		wire.Descriptor{InputSchema: now.InputSchema, PayloadSchema: now.PayloadSchema})
 }

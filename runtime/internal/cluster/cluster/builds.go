@@ -106,7 +106,7 @@ func (b *buildTracker) findChange(event, older string, d eventtype.Definition) (
 	from, to := place(known, older), place(known, newer)
 	if !judged && from >= 0 && from < to {
 		old := wire.Descriptor{InputSchema: known[from].InputSchema, PayloadSchema: known[from].PayloadSchema}
-		if changes := evolve.Features(old, b.host.Descriptor(d)); len(changes) > 0 {
+		if changes, _ := evolve.Features(old, b.host.Descriptor(d)); len(changes) > 0 {
 			feature = changes[0]
 		}
 	}

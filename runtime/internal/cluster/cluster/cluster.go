@@ -7,9 +7,7 @@ package cluster
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"log/slog"
-	"os"
 	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
@@ -90,7 +88,7 @@ type Options struct {
 	Outbox engine.Outbox
 	// EmitOnly reports whether the process only emits and does not serve clients.
 	EmitOnly bool
-	// Name is the process's name in logs and reports. The default consists of the host name and the process id.
+	// Name is the process's name in logs and reports.
 	Name string
 	// Lease is the time that other processes wait before they take over the work of a crashed process. If the schemas
 	// of a subscription have changed incompatibly, the subscription also continues for this time after the last process
@@ -117,10 +115,6 @@ func New(ctx context.Context, o Options) (Processes, error) {
 	shared, ok := o.Store.(engine.Shared)
 	if !ok {
 		return newSingle(o), nil
-	}
-	if o.Name == "" {
-		host, _ := os.Hostname()
-		o.Name = fmt.Sprintf("%s/%d", host, os.Getpid())
 	}
 	c := &Many{o: o, store: shared, clock: &clock{store: shared}}
 	return c, c.clock.queryTime(ctx)
