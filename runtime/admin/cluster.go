@@ -6,6 +6,7 @@ import (
 	"maps"
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
@@ -40,6 +41,10 @@ func clusterOf(c operator.Cluster, now time.Time) clusterBody {
 		wrong("Shards of %s without an owner: %d.", work, c.Unowned[work])
 	}
 	b.Problems = append(b.Problems, c.Missing...)
+	for _, s := range c.Conflicts {
+		wrong("Processes serve incompatible schemas of %s (%s): %s the older, %s the newer. Restart the older processes with the newer build.", s.Event, s.Change,
+			strings.Join(s.Older, ", "), strings.Join(s.Newer, ", "))
+	}
 	if c.OutboxAge != nil {
 		ms := float64(c.OutboxAge.Microseconds()) / 1000
 		b.OutboxAgeMs = &ms

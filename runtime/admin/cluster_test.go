@@ -2,8 +2,10 @@ package admin_test
 
 import (
 	"context"
+	"encoding/json"
 	"log/slog"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -12,12 +14,70 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/admin"
+	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/testkit/memcluster"
+	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server/operators"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server/replicas"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server/webhooks"
 )
+
+// REP-16, SRV-8: while builds with incompatible schemas of an event type serve it, the API and the pages say so.
+func TestSRV8IncompatibleBuilds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		shared := memcluster.New()
+		serve := func(name, payload string) *server.Server {
+			es, err := server.New(mcp.NewServer(&mcp.Implementation{Name: "test", Version: "1"}, nil), server.Options{Store: shared.Open(), Operators: operators.New(),
+				Replicas: replicas.New(replicas.Options{Name: name}), Webhooks: webhooks.New(webhooks.Options{}), Logger: slog.New(slog.DiscardHandler)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = es.Shutdown(context.Background()) })
+			if _, err := server.Register(es, events.Type[struct{}, map[string]any]{Info: events.Info{Name: "copy.listed", InputSchema: json.RawMessage(`{"type":"object"}`),
+				PayloadSchema: json.RawMessage(payload)}}, server.Hooks[struct{}, map[string]any]{}); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(10 * time.Second)
+			return es
+		}
+		type body struct {
+			Conflicts []operator.SchemaConflict
+			Problems  []string
+		}
+		older := serve("a", `{"type":"object","properties":{"title":{"type":"string"}},"required":["title"]}`)
+		handler, err := admin.NewHandler(older, admin.Options{Logger: slog.New(slog.DiscardHandler), Hosts: []string{"admin.test"},
+			Authenticate: func(*http.Request) (string, error) { return "olga", nil }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		w := &world{t: t, handler: handler}
+		if b := get[body](w, "/api/cluster"); len(b.Conflicts)+len(b.Problems) != 0 {
+			t.Errorf("one build: %+v", b)
+		}
+		newer := serve("b", `{"type":"object","properties":{"heading":{"type":"string"}},"required":["heading"]}`)
+		const change = "payloadSchema/properties/title: field removed or renamed"
+		b := get[body](w, "/api/cluster")
+		if want := "Processes serve incompatible schemas of copy.listed (" + change + "): a the older, b the newer. Restart the older processes with the newer build."; !slices.Equal(b.Problems, []string{want}) {
+			t.Errorf("%q, want %q", b.Problems, want)
+		}
+		if len(b.Conflicts) != 1 || b.Conflicts[0].Event != "copy.listed" || b.Conflicts[0].Change != change {
+			t.Errorf("%+v", b.Conflicts)
+		}
+		for _, page := range []string{"/", "/cluster"} {
+			if a := w.ask("GET", page, ""); !strings.Contains(a.body, "incompatible schemas of copy.listed") {
+				t.Errorf("%s says nothing: %s", page, a.body)
+			}
+		}
+		if err := newer.Shutdown(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(10 * time.Second)
+		if b := get[body](w, "/api/cluster"); len(b.Conflicts)+len(b.Problems) != 0 {
+			t.Errorf("the newer one has ended: %+v", b)
+		}
+	})
+}
 
 // K10: the processes that share a store, and what is wrong among them, are shown by the API, on a page and on the
 // overview; where one has its store alone that is said.

@@ -457,6 +457,18 @@ type Cluster struct {
 	// OutboxAge is how long the oldest occurrence has been in the outbox. While the outbox cannot be read, it is the
 	// longest time that an occurrence may have waited there. It is nil in a process that does not own the outbox.
 	OutboxAge *time.Duration `json:"-"`
+	// Conflicts lists the event types with webhooks for which replicas serve incompatible schemas.
+	Conflicts []SchemaConflict `json:"conflicts,omitempty"`
+}
+
+// A SchemaConflict reports that replicas serve incompatible schemas of an event type. See REP-16.
+type SchemaConflict struct {
+	Event string `json:"event"`
+	// Change is the first incompatible change, such as "payloadSchema/properties/title: field removed or renamed".
+	Change string `json:"change"`
+	// Older and Newer are the names of the replicas that serve the older and the newer schemas.
+	Older []string `json:"older"`
+	Newer []string `json:"newer"`
 }
 
 // A Replica is a process of a [Cluster].

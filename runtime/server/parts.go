@@ -87,10 +87,6 @@ func (t typesOf) Named(name string) part.EventType {
 	return nil
 }
 
-func (t typesOf) Descriptor(d eventtype.Definition) wire.Descriptor {
-	return d.(*definition).descriptor()
-}
-
 func (t typesOf) Rejects(d eventtype.Definition, e *store.Entry) error {
 	if n := len(e.Data) + len(e.Meta); d.Webhooks() && n > wire.MaxPayload {
 		return tooLarge(n)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 
-	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/access"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/cluster/orders"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/eventtype"
@@ -46,10 +45,6 @@ func (h clusterHost) EventTypes() (all []eventtype.Type) {
 		all = append(all, et)
 	}
 	return all
-}
-
-func (h clusterHost) Descriptor(d eventtype.Definition) wire.Descriptor {
-	return h.s.core.Types.Descriptor(d)
 }
 
 func (h clusterHost) Refuses(d eventtype.Definition, e *store.Entry) error {

@@ -61,8 +61,6 @@ type Types interface {
 	All() []EventType
 	// Named returns the event type with the name, or nil.
 	Named(name string) EventType
-	// Descriptor returns the descriptor of a definition for events/list.
-	Descriptor(d eventtype.Definition) wire.Descriptor
 	// Rejects returns the error with which Emit would reject the entry, or nil.
 	Rejects(d eventtype.Definition, e *store.Entry) error
 	// ListChanged notifies clients that their lists may have changed.

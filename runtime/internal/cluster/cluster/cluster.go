@@ -10,11 +10,11 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/cluster/orders"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/eventtype"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/webhooks/subscriber"
+	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
@@ -44,6 +44,9 @@ type Processes interface {
 	// reads fail, it returns how long an occurrence may have waited.
 	OutboxAge() time.Duration
 
+	// Conflicts returns the event types with incompatible schemas in different replicas of the cluster.
+	Conflicts(of engine.Cluster) ([]operator.SchemaConflict, error)
+
 	// Now returns the common time. Refresh updates it if it may be inaccurate.
 	Now() time.Time
 	Refresh(ctx context.Context)
@@ -68,8 +71,6 @@ type Host interface {
 	EventTypes() []eventtype.Type
 	// Type returns the event type with the name.
 	Type(event string) (eventtype.Type, bool)
-	// Descriptor returns the descriptor of a definition for events/list.
-	Descriptor(d eventtype.Definition) wire.Descriptor
 	// Refuses returns the error with which Emit would reject the entry, or nil.
 	Refuses(d eventtype.Definition, e *store.Entry) error
 	// Obeyer returns the host that executes the orders of other processes in the log.

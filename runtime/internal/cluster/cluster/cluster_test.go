@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -17,6 +18,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/eventtype"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/eventtype/eventtypetest"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/testkit/memcluster"
+	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/memory"
@@ -396,6 +398,52 @@ func TestREP16Obsolete(t *testing.T) {
 		if got := p.log(); !strings.Contains(got, "reading the history of schemas of f") {
 			t.Errorf("logged: %s", got)
 		}
+	})
+}
+
+// REP-16: each process knows which replicas serve schemas that are incompatible, however many versions there are.
+func TestREP16Conflicts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := memcluster.New()
+		st := c.Open()
+		for _, event := range []string{"e", "same"} {
+			for i, f := range []string{"boolean", "string", "number"} {
+				must(t, st.AddSchema(t.Context(), event, version(f), i))
+			}
+		}
+		serve := func(name, fingerprint string) *process {
+			p := join(t, c.Open(), func(o *Options) { o.Name = name })
+			p.register("e", fingerprint)
+			p.register("same", "string")
+			p.register("new", fingerprint) // not in the history
+			settle(5 * time.Second)
+			return p
+		}
+		check := func(p *process, want ...operator.SchemaConflict) {
+			t.Helper()
+			of, err := st.Cluster(t.Context())
+			must(t, err)
+			if got, err := p.Conflicts(of); err != nil || !reflect.DeepEqual(got, want) {
+				t.Errorf("%+v, %v, want %+v", got, err, want)
+			}
+		}
+		a, _ := serve("a", "string"), serve("b", "string")
+		check(a)
+		newer := serve("c", "number")
+		conflict := operator.SchemaConflict{Event: "e", Change: "payloadSchema/properties/x: was string and may now be number", Older: []string{"a", "b"}, Newer: []string{"c"}}
+		for _, p := range []*process{a, newer, newer} {
+			check(p, conflict)
+		}
+		fresh := join(t, st, nil)
+		failing(st, "History")
+		of, err := st.Cluster(t.Context())
+		must(t, err)
+		if _, err := fresh.Conflicts(of); !errors.Is(err, errTest) {
+			t.Errorf("a history that cannot be read: %v", err)
+		}
+		st.Inject(memcluster.Faults{})
+		must(t, newer.Shutdown(t.Context()))
+		check(a)
 	})
 }
 

@@ -16,7 +16,6 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/cluster/orders"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/eventtype"
@@ -181,12 +180,7 @@ func (p *process) Type(event string) (eventtype.Type, bool) {
 	return nil, false
 }
 
-// Descriptor has the fingerprint as the type of the payload's member x.
-func (p *process) Descriptor(d eventtype.Definition) wire.Descriptor {
-	v := version(d.Fingerprint())
-	return wire.Descriptor{Name: d.Kernel().Name, InputSchema: v.InputSchema, PayloadSchema: v.PayloadSchema}
-}
-
+// version has the fingerprint as the type of the payload's member x.
 func version(fingerprint string) engine.SchemaVersion {
 	return engine.SchemaVersion{Fingerprint: fingerprint, InputSchema: json.RawMessage(`{"type":"object"}`),
 		PayloadSchema: fmt.Appendf(nil, `{"type":"object","properties":{"x":{"type":%q}},"required":["x"]}`, fingerprint)}

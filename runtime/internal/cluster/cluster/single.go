@@ -147,6 +147,9 @@ func (p *Single) Status() (uint64, map[string]int, bool) { return 0, nil, false 
 // OutboxAge returns 0: only a shared store has an outbox.
 func (p *Single) OutboxAge() time.Duration { return 0 }
 
+// Conflicts returns nil, because this is the only process.
+func (p *Single) Conflicts(engine.Cluster) ([]operator.SchemaConflict, error) { return nil, nil }
+
 // Now returns the time of this process.
 func (p *Single) Now() time.Time { return time.Now() }
 

@@ -23,6 +23,10 @@ func (a *Admin) Cluster(ctx context.Context) (operator.Cluster, error) {
 	}
 	c := operator.Cluster{Replicas: []operator.Replica{}, Leased: fence != 0, Unowned: map[string]int{}, Generation: shared.Generation(), HeardAt: p.LastLook(),
 		Missing: m.missing()}
+	var err error
+	if c.Conflicts, err = p.Conflicts(m.Cluster); err != nil {
+		return operator.Cluster{}, err
+	}
 	place := map[*replica]int{}
 	for _, r := range m.replicas {
 		if r.Fence == 0 { // this process, without a lease

@@ -10,6 +10,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/operators/operate"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/testkit/memcluster"
+	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
@@ -20,6 +21,7 @@ type process struct {
 	owned  map[string]int
 	oldest time.Duration
 	heard  time.Time
+	fails  error
 }
 
 func (p *process) Status() (uint64, map[string]int, bool) { return p.fence, p.owned, true }
@@ -31,6 +33,14 @@ type idleHost struct{ operate.Host }
 
 func (idleHost) Streams() []operate.Stream     { return nil }
 func (idleHost) Pollers() []operate.Connection { return nil }
+
+// Conflicts returns the first replica.
+func (p *process) Conflicts(of engine.Cluster) (found []operator.SchemaConflict, err error) {
+	for _, r := range of.Replicas[:min(1, len(of.Replicas))] {
+		found = append(found, operator.SchemaConflict{Older: []string{r.Name}})
+	}
+	return found, p.fails
+}
 
 // K10: an operator sees who shares the store, what nobody does, and what waits; where a process is alone there is
 // nothing to see.
@@ -69,12 +79,17 @@ func TestSRV8Cluster(t *testing.T) {
 		must(t, err)
 		if len(c.Replicas) != 2 || c.Replicas[0].Name != "a" || !c.Replicas[0].This || c.Replicas[0].Shards["e"] != 2 || c.Replicas[0].Shards[engine.OutboxTopic] != 1 ||
 			c.Replicas[1].This || c.Replicas[1].Shards["e"] != 1 || c.Unowned["e"] != 1 || len(c.Unowned) != 1 || !c.Leased || !c.HeardAt.Equal(time.Now()) ||
-			c.OutboxAge == nil || *c.OutboxAge != time.Minute {
+			c.OutboxAge == nil || *c.OutboxAge != time.Minute || len(c.Conflicts) != 1 || c.Conflicts[0].Older[0] != "a" {
 			t.Errorf("%+v", c)
 		}
 		if c.Replicas[0].Figures == nil || c.Replicas[1].Figures != nil || !slices.Equal(c.Missing, []string{"b has not written its figures."}) {
 			t.Errorf("figures: %+v", c)
 		}
+		p.fails = errTest
+		if _, err := a.Cluster(ctx); !errors.Is(err, errTest) {
+			t.Errorf("conflicts that cannot be found: %v", err)
+		}
+		p.fails = nil
 		p.fence, p.owned = 0, map[string]int{}
 		time.Sleep(2 * time.Minute)
 		c, err = a.Cluster(ctx)

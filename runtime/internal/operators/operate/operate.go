@@ -19,6 +19,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/part"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/webhooks/subscriber"
+	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
@@ -85,6 +86,8 @@ type Processes interface {
 	Status() (fence uint64, owned map[string]int, ok bool)
 	OutboxAge() time.Duration
 	LastLook() time.Time
+	// Conflicts returns the event types with incompatible schemas in different replicas of the cluster.
+	Conflicts(of engine.Cluster) ([]operator.SchemaConflict, error)
 }
 
 // Options configures an [Admin].
