@@ -36,7 +36,7 @@ func (h *handler) api(add adder) {
 	})
 	add("GET", "/api/types", func(w http.ResponseWriter, r *http.Request, actor string) {
 		if h.authorizeOrFail(w, r, actor, Action{Verb: ListTypes}) {
-			answer(w, http.StatusOK, typeList{h.admin.EventTypes(r.Context()), h.admin.Missing(r.Context())})
+			answer(w, http.StatusOK, typeList{h.admin.EventTypes(r.Context()), h.admin.Freshness(r.Context())})
 		}
 	})
 	add("GET", "/api/types/{name}", func(w http.ResponseWriter, r *http.Request, actor string) {
@@ -233,32 +233,31 @@ func shownAttempt(a operator.Attempt) attempt {
 	return attempt{Attempt: a, TookMs: float64(a.Took.Microseconds()) / 1000}
 }
 
-// A typeList is the list of event types. Missing explains why they have no figures.
+// A typeList is the list of event types.
 type typeList struct {
-	Types   []operator.EventType `json:"types"`
-	Missing []string             `json:"missing,omitempty"`
+	Types []operator.EventType `json:"types"`
+	operator.Freshness
 }
 
-// A subscriptionPage is a page of subscriptions. Next is the after parameter for the next page. Missing explains which
-// figures of other processes are missing.
+// A subscriptionPage is a page of subscriptions. Next is the after parameter for the next page.
 type subscriptionPage struct {
 	Subscriptions []operator.WebhookInfo `json:"subscriptions"`
 	Next          string                 `json:"next,omitempty"`
-	Missing       []string               `json:"missing,omitempty"`
+	operator.Freshness
 }
 
 // A connectionPage is a page of connections.
 type connectionPage struct {
 	Connections []operator.Connection `json:"connections"`
 	Next        string                `json:"next,omitempty"`
-	Missing     []string              `json:"missing,omitempty"`
+	operator.Freshness
 }
 
 // An endpointPage is a page of endpoints.
 type endpointPage struct {
 	Endpoints []operator.Endpoint `json:"endpoints"`
 	Next      string              `json:"next,omitempty"`
-	Missing   []string            `json:"missing,omitempty"`
+	operator.Freshness
 }
 
 // filterParams converts the filter to query parameters.
@@ -373,7 +372,7 @@ func (h *handler) subscriptions(w http.ResponseWriter, r *http.Request, actor st
 		for _, i := range found {
 			p.Subscriptions = append(p.Subscriptions, withShownURL(i))
 		}
-		p.Missing = h.admin.Missing(r.Context())
+		p.Freshness = h.admin.Freshness(r.Context())
 	}
 	if err != nil {
 		h.fail(w, r, "the list", err)
@@ -399,7 +398,7 @@ func (h *handler) endpoints(w http.ResponseWriter, r *http.Request, actor string
 	if err == nil {
 		var found []operator.Endpoint
 		found, p.Next, err = h.admin.Endpoints(r.Context(), f.Filter, f.after, f.limit)
-		p.Endpoints, p.Missing = append(p.Endpoints, found...), h.admin.Missing(r.Context())
+		p.Endpoints, p.Freshness = append(p.Endpoints, found...), h.admin.Freshness(r.Context())
 	}
 	if err != nil {
 		h.fail(w, r, "the list", err)
@@ -418,6 +417,7 @@ func (h *handler) connections(w http.ResponseWriter, r *http.Request, actor stri
 		return p, false
 	}
 	p.Connections = []operator.Connection{}
+	p.Freshness = h.admin.Freshness(r.Context())
 	var all []operator.Connection
 	all, p.Missing = h.admin.Connections(r.Context())
 	for _, c := range all {

@@ -135,8 +135,8 @@ type view struct {
 	Types         []operator.EventType
 	Type          *operator.EventTypeInfo
 	Failing       []operator.WebhookInfo
-	AllFailing    int      // the total; negative if the actor may not see it, or if it is unknown
-	Missing       []string // why figures of other processes are missing
+	AllFailing    int // the total; negative if the actor may not see it, or if it is unknown
+	Fresh         operator.Freshness
 	Rejected      []operator.Rejected
 	AnyRejected   bool
 	Unread        []string     // the missing parts of the overview, and why
@@ -186,7 +186,7 @@ func (h *handler) console(add adder) {
 		if !ok {
 			return
 		}
-		h.render(w, r, http.StatusOK, "subscriptions.html", view{Title: "Subscriptions", Filter: r.URL.Query(), Subscriptions: p.Subscriptions, Missing: p.Missing, More: nextPageURL(r, p.Next),
+		h.render(w, r, http.StatusOK, "subscriptions.html", view{Title: "Subscriptions", Filter: r.URL.Query(), Subscriptions: p.Subscriptions, Fresh: p.Freshness, More: nextPageURL(r, p.Next),
 			Query: template.URL(listFilters(r).Encode()), Picked: listFilters(r)}) // Encode escapes it
 	})
 	add("GET", "/endpoints", func(w http.ResponseWriter, r *http.Request, actor string) {
@@ -196,7 +196,7 @@ func (h *handler) console(add adder) {
 		}
 		q := r.URL.Query()
 		f, _ := readFilter(q, subscriptionFilters...) // endpoints has validated it
-		v := view{Title: "Endpoints", Filter: q, Endpoints: p.Endpoints, Missing: p.Missing, Host: q.Get("host"), Picked: listFilters(r), More: nextPageURL(r, p.Next)}
+		v := view{Title: "Endpoints", Filter: q, Endpoints: p.Endpoints, Fresh: p.Freshness, Host: q.Get("host"), Picked: listFilters(r), More: nextPageURL(r, p.Next)}
 		if v.Host != "" {
 			v.Title = "Endpoint " + v.Host
 			if p.Next == "" && q.Get("after") == "" {
@@ -237,7 +237,7 @@ func (h *handler) console(add adder) {
 		if !ok {
 			return
 		}
-		h.render(w, r, http.StatusOK, "connections.html", view{Title: "Connections", Filter: r.URL.Query(), Connections: p.Connections, Missing: p.Missing, More: nextPageURL(r, p.Next)})
+		h.render(w, r, http.StatusOK, "connections.html", view{Title: "Connections", Filter: r.URL.Query(), Connections: p.Connections, Fresh: p.Freshness, More: nextPageURL(r, p.Next)})
 	})
 	for _, verb := range []Verb{Test, Send, Pause, Unpause, Replay, EndReplay, Resume, End} {
 		add("POST", "/subscriptions/{id}/"+string(verb), h.buttonAction(verb))

@@ -10,7 +10,7 @@ func (h *handler) overview(w http.ResponseWriter, r *http.Request, actor string)
 	if !h.authorizeOrFail(w, r, actor, Action{Verb: ListTypes}) {
 		return
 	}
-	v := view{Title: "Overview", AllFailing: -1, Types: h.admin.EventTypes(r.Context()), Missing: h.admin.Missing(r.Context())}
+	v := view{Title: "Overview", AllFailing: -1, Types: h.admin.EventTypes(r.Context()), Fresh: h.admin.Freshness(r.Context())}
 	// Omit a section if its data cannot be read, because operators need the page most when there are problems.
 	unread := func(what string, err error) {
 		if err != nil {

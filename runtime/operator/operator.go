@@ -63,10 +63,9 @@ type Admin interface {
 	// [WebhookInfo.Failing]. It examines all subscriptions.
 	Failing(ctx context.Context, limit int) (Failures, error)
 
-	// Missing explains, in sentences, which figures of other processes are missing. The reason is that a process has not
-	// written its figures in the last 10 seconds, or that the store does not answer. [Filter].Late and MinBehind do not
-	// select subscriptions whose figures are missing.
-	Missing(ctx context.Context) []string
+	// Freshness returns the age of the figures of other processes, and which of them are missing. [Filter].Late and
+	// MinBehind do not select subscriptions whose figures are missing.
+	Freshness(ctx context.Context) Freshness
 
 	// Subscribe creates or refreshes a subscription whose callback was verified by other means. It returns the id. The
 	// callback is recorded as verified, so a handshake never takes place. Subscribe checks the form of the URL, the

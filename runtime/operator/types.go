@@ -243,6 +243,15 @@ type Counts struct {
 	Webhooks int `json:"webhooks"`
 }
 
+// Freshness tells how recent the figures of other processes are.
+type Freshness struct {
+	// AsOf is the time of the oldest figure. It is zero without another process.
+	AsOf time.Time `json:"asOf,omitzero"`
+	// Missing explains, in sentences, which figures are missing. The reason is that a process has not written its figures
+	// in the last 10 seconds, or that the store does not answer.
+	Missing []string `json:"missing,omitempty"`
+}
+
 // Failures summarizes the webhook subscriptions that fail.
 type Failures struct {
 	// Longest contains the failing subscriptions that have been failing longest, those first. Total counts all failing
@@ -452,8 +461,8 @@ type Cluster struct {
 	// HeardAt is the time when this process last read all operator requests from other processes. It is zero if that
 	// has not happened.
 	HeardAt time.Time `json:"heardAt,omitzero"`
-	// Missing explains which figures of the replicas are missing.
-	Missing []string `json:"-"`
+	// Freshness tells how recent the figures of the other replicas are.
+	Freshness `json:"-"`
 	// OutboxAge is how long the oldest occurrence has been in the outbox. While the outbox cannot be read, it is the
 	// longest time that an occurrence may have waited there. It is nil in a process that does not own the outbox.
 	OutboxAge *time.Duration `json:"-"`

@@ -22,7 +22,7 @@ func (a *Admin) Cluster(ctx context.Context) (operator.Cluster, error) {
 		return operator.Cluster{}, fmt.Errorf("reading the processes that share the store: %w", m.err)
 	}
 	c := operator.Cluster{Replicas: []operator.Replica{}, Leased: fence != 0, Unowned: map[string]int{}, Generation: shared.Generation(), HeardAt: p.LastLook(),
-		Missing: m.missing()}
+		Freshness: m.freshness()}
 	var err error
 	if c.Conflicts, err = p.Conflicts(m.Cluster); err != nil {
 		return operator.Cluster{}, err

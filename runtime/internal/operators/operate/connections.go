@@ -54,7 +54,7 @@ func (a *Admin) describeConnections() (all []operator.Connection) {
 
 func (a *Admin) Connections(ctx context.Context) (all []operator.Connection, missing []string) {
 	m := a.reports(ctx)
-	missing = m.missing()
+	missing = m.freshness().Missing
 	for _, p := range m.replicas {
 		if p.missing != "" {
 			continue

@@ -20,7 +20,7 @@ func (a *Admin) sortedTypes() []part.EventType {
 
 func (a *Admin) EventTypes(ctx context.Context) []operator.EventType {
 	m, all := a.reports(ctx), []operator.EventType{}
-	missing := len(m.missing()) > 0
+	missing := len(m.freshness().Missing) > 0
 	for _, et := range a.sortedTypes() {
 		i, ok := et.Describe(false)
 		if !ok {
@@ -68,7 +68,7 @@ func (a *Admin) EventType(ctx context.Context, name string) (operator.EventTypeI
 		return operator.EventTypeInfo{}, fault.NotFound("event")
 	}
 	i.EventType = addLogOverview(et, i.EventType)
-	if m := a.reports(ctx); len(m.missing()) == 0 {
+	if m := a.reports(ctx); len(m.freshness().Missing) == 0 {
 		i.Counts = m.counts(name)
 	}
 	return i, nil

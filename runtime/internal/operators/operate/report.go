@@ -149,20 +149,23 @@ func (a *Admin) members(ctx context.Context) *membership {
 	return m
 }
 
-// missing explains which figures of other processes are missing.
-func (m *membership) missing() (all []string) {
+// freshness returns the age of the figures of the other processes.
+func (m *membership) freshness() (f operator.Freshness) {
 	if m.err != nil {
-		all = append(all, "The processes that share the store cannot be read, so their figures are missing.")
+		f.Missing = append(f.Missing, "The processes that share the store cannot be read, so their figures are missing.")
 	}
 	for _, p := range m.replicas {
-		if p.missing != "" {
-			all = append(all, p.missing)
+		switch {
+		case p.missing != "":
+			f.Missing = append(f.Missing, p.missing)
+		case !p.this && (f.AsOf.IsZero() || p.report.At.Before(f.AsOf)):
+			f.AsOf = p.report.At
 		}
 	}
-	return all
+	return f
 }
 
-func (a *Admin) Missing(ctx context.Context) []string { return a.members(ctx).missing() }
+func (a *Admin) Freshness(ctx context.Context) operator.Freshness { return a.members(ctx).freshness() }
 
 // addOwner sets the owner of a subscription, the time of its figures, and why they are missing.
 func (m *membership) addOwner(s *subscriptionView) {

@@ -58,8 +58,8 @@ func TestSRV8FiguresOfAllProcesses(t *testing.T) {
 			}
 			b.finds(operator.Filter{Late: time.Second}, "ann")
 			b.finds(operator.Filter{MinBehind: 2}, "ann")
-			if missing := b.Missing(ctx); len(missing) != 0 {
-				t.Errorf("%s: %q", name, missing)
+			if f := b.Freshness(ctx); len(f.Missing) != 0 || f.AsOf.IsZero() || time.Since(f.AsOf) > 6*time.Second {
+				t.Errorf("%s: %+v", name, f)
 			}
 			c, err := b.Cluster(ctx)
 			figures := map[string]operator.Figures{}
@@ -100,11 +100,11 @@ func TestSRV8FiguresOfAllProcesses(t *testing.T) {
 		if d, err := p.other.Why(ctx, p.id); err != nil || d.Reason != "unreported" || !strings.HasPrefix(d.Text, i.Missing) {
 			t.Errorf("%+v, %v", d, err)
 		}
-		if all, missing := p.other.Connections(ctx); len(all) != 1 || !slices.Equal(missing, []string{i.Missing}) || !slices.Equal(p.other.Missing(ctx), missing) {
+		if all, missing := p.other.Connections(ctx); len(all) != 1 || !slices.Equal(missing, []string{i.Missing}) || !slices.Equal(p.other.Freshness(ctx).Missing, missing) {
 			t.Errorf("%+v, %q", all, missing)
 		}
 		settle(5 * time.Minute) // the other process takes over
-		if i, err := p.other.Get(ctx, p.id); err != nil || i.Owner != other || i.Missing != "" || i.Behind == nil || *i.Behind != 0 || len(p.other.Missing(ctx)) != 0 {
+		if i, err := p.other.Get(ctx, p.id); err != nil || i.Owner != other || i.Missing != "" || i.Behind == nil || *i.Behind != 0 || len(p.other.Freshness(ctx).Missing) != 0 {
 			t.Errorf("%+v, %v", i, err)
 		}
 	})
@@ -189,7 +189,7 @@ func TestSRV8StuckStore(t *testing.T) {
 					f, err := b.Failing(t.Context(), 10)
 					return f.Total == 1 && f.Longest[0].Missing != "", err
 				},
-				"missing": func() (bool, error) { return len(b.Missing(t.Context())) > 0, nil },
+				"missing": func() (bool, error) { return len(b.Freshness(t.Context()).Missing) > 0, nil },
 				"types":   func() (bool, error) { return b.EventTypes(t.Context())[0].Counts == nil, nil },
 			} {
 				began := time.Now()
