@@ -56,7 +56,7 @@ func (s *watchedStore) ListSubscription(ctx context.Context, id string) (l engin
 	return l, ok, err
 }
 
-func (s *watchedStore) ListSubscriptions(ctx context.Context, after string, limit int) (all []engine.Listed, err error) {
+func (s *watchedStore) ListSubscriptions(ctx context.Context, after string, limit int, _ bool) (all []engine.Listed, err error) {
 	page, err := s.Subscriptions(ctx, after, limit)
 	for _, sub := range page {
 		l := engine.Listed{Subscription: sub}

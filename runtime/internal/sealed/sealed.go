@@ -84,6 +84,17 @@ func (b Box) Prefix() []byte {
 	return b.keys[0].prefix
 }
 
+// Readable returns the prefixes of data that the Box can open, unless the data are damaged. They have the same length.
+func (b Box) Readable() (prefixes [][]byte) {
+	if !b.Keyed() {
+		return [][]byte{{formPlain}}
+	}
+	for _, k := range b.keys {
+		prefixes = append(prefixes, k.prefix)
+	}
+	return prefixes
+}
+
 // CallbackID returns the id of a client's callback for [Box.Seal]. It differs from all subscription ids.
 func CallbackID(key string) string { return "callback " + key }
 

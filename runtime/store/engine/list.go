@@ -25,8 +25,9 @@ const (
 // A Lister is a [store.SubscriptionStore] that can list subscriptions without reading them completely. Its lists
 // include unreadable subscriptions, so operators can see all of them.
 type Lister interface {
-	// ListSubscriptions lists the same subscriptions as Subscriptions, plus the unreadable ones.
-	ListSubscriptions(ctx context.Context, after string, limit int) ([]Listed, error)
+	// ListSubscriptions lists the same subscriptions as Subscriptions, plus the unreadable ones. If failing is set, it
+	// omits subscriptions whose last attempt succeeded and that are not suspended, unless their key is missing.
+	ListSubscriptions(ctx context.Context, after string, limit int, failing bool) ([]Listed, error)
 	// ListSubscription returns the subscription with the given id, and whether it exists.
 	ListSubscription(ctx context.Context, id string) (Listed, bool, error)
 }
@@ -54,10 +55,10 @@ func Unreadable(err, damaged error) string {
 	return ""
 }
 
-// List lists subscriptions. If the store is not a [Lister], List reads the subscriptions.
-func List(ctx context.Context, s store.SubscriptionStore, after string, limit int) ([]Listed, error) {
+// List lists subscriptions. If the store is not a [Lister], List reads all subscriptions.
+func List(ctx context.Context, s store.SubscriptionStore, after string, limit int, failing bool) ([]Listed, error) {
 	if l, ok := s.(Lister); ok {
-		return l.ListSubscriptions(ctx, after, limit)
+		return l.ListSubscriptions(ctx, after, limit, failing)
 	}
 	page, err := s.Subscriptions(ctx, after, limit)
 	listed := make([]Listed, len(page))

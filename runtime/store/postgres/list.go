@@ -11,8 +11,14 @@ import (
 var _ engine.Lister = (*Store)(nil)
 
 // ListSubscriptions implements [engine.Lister].
-func (s *Store) ListSubscriptions(ctx context.Context, after string, limit int) ([]engine.Listed, error) {
-	return collect(ctx, s, s.scanListed, "SELECT "+subscriptionColumns+" FROM @.subscriptions WHERE id > $1 ORDER BY id LIMIT $2", after, int64(limit))
+func (s *Store) ListSubscriptions(ctx context.Context, after string, limit int, failing bool) ([]engine.Listed, error) {
+	where, args := "id > $1", []any{after, int64(limit)}
+	if failing {
+		readable := s.box.Readable()
+		where += " AND (suspended OR failed_since <> 0 OR substring(secrets FOR $3) <> ALL ($4))"
+		args = append(args, int32(len(readable[0])), readable)
+	}
+	return collect(ctx, s, s.scanListed, "SELECT "+subscriptionColumns+" FROM @.subscriptions WHERE "+where+" ORDER BY id LIMIT $2", args...)
 }
 
 // ListSubscription implements [engine.Lister].

@@ -4,17 +4,27 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"strings"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
 // ListSubscriptions implements [engine.Lister].
-func (s *Store) ListSubscriptions(ctx context.Context, after string, limit int) (subs []engine.Listed, err error) {
+func (s *Store) ListSubscriptions(ctx context.Context, after string, limit int, failing bool) (subs []engine.Listed, err error) {
+	where, args := "id > ?", []any{after}
+	if failing {
+		readable := s.box.Readable()
+		where += " AND (suspended OR failed_since <> 0 OR substr(secrets, 1, ?) NOT IN (" + strings.Repeat(", ?", len(readable))[2:] + "))"
+		args = append(args, len(readable[0]))
+		for _, prefix := range readable {
+			args = append(args, prefix)
+		}
+	}
 	err = s.forEachRow(ctx, func(rows *sql.Rows) error {
 		sub, err := s.scanListed(rows)
 		subs = append(subs, sub)
 		return err
-	}, "SELECT "+subscriptionColumns+" FROM subscriptions WHERE id > ? ORDER BY id LIMIT ?", after, limit)
+	}, "SELECT "+subscriptionColumns+" FROM subscriptions WHERE "+where+" ORDER BY id LIMIT ?", append(args, limit)...)
 	return subs, err
 }
 

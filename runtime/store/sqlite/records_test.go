@@ -37,7 +37,7 @@ func TestDamagedRecords(t *testing.T) {
 		exec1(t, path, "UPDATE "+table+" SET "+set)
 	}
 	s = open(t, path, o)
-	listed, err := s.ListSubscriptions(ctx, "", 10)
+	listed, err := s.ListSubscriptions(ctx, "", 10, false)
 	if err != nil || len(listed) != 3 || listed[0].Unreadable != "" || listed[1].Unreadable == "" || listed[2].Unreadable != "" {
 		t.Errorf("subscriptions: %+v, %v", listed, err)
 	}

@@ -189,8 +189,8 @@ func (p *Single) ClosedType(_ context.Context, event string) (*eventtype.Closing
 func (p *Single) RecallLater(string) {}
 
 // ListSubscriptions implements [engine.Lister].
-func (p *Single) ListSubscriptions(ctx context.Context, after string, limit int) ([]engine.Listed, error) {
-	return engine.List(ctx, p.SubscriptionStore, after, limit)
+func (p *Single) ListSubscriptions(ctx context.Context, after string, limit int, failing bool) ([]engine.Listed, error) {
+	return engine.List(ctx, p.SubscriptionStore, after, limit, failing)
 }
 
 // ListSubscription implements [engine.Lister].

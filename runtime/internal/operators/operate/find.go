@@ -183,7 +183,7 @@ func (l *query) visitMatches(after string, most int, found func(s *subscriptionV
 		return "", nil
 	}
 	for scanned := 0; ; {
-		page, err := engine.List(l.ctx, w.Store(), after, scanPage)
+		page, err := engine.List(l.ctx, w.Store(), after, scanPage, l.filter.Failing)
 		if err != nil {
 			return "", fmt.Errorf("listing webhook subscriptions: %w", err)
 		}

@@ -33,7 +33,7 @@ func (s *listingStore) Subscription(ctx context.Context, id string) (store.Subsc
 	return s.Store.Subscription(ctx, id)
 }
 
-func (s *listingStore) ListSubscriptions(ctx context.Context, after string, limit int) (listed []engine.Listed, err error) {
+func (s *listingStore) ListSubscriptions(ctx context.Context, after string, limit int, _ bool) (listed []engine.Listed, err error) {
 	page, err := s.Store.Subscriptions(ctx, after, limit)
 	for _, sub := range page {
 		l := engine.Listed{Subscription: sub}

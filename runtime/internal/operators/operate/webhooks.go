@@ -38,7 +38,7 @@ func (a *Admin) List(ctx context.Context, after string, limit int) ([]operator.W
 	if w == nil {
 		return nil, nil
 	}
-	page, err := engine.List(ctx, w.Store(), after, limit)
+	page, err := engine.List(ctx, w.Store(), after, limit, false)
 	if err != nil {
 		return nil, fmt.Errorf("listing webhook subscriptions: %w", err)
 	}

@@ -124,7 +124,7 @@ func TestFirstKey(t *testing.T, e Engine) {
 			if err != nil || !ok || one.Unreadable != why || one.Event == "" || one.Secrets != nil {
 				t.Errorf("%+v %t %v, want %q", one, ok, err, why)
 			}
-			all, err := s.ListSubscriptions(t.Context(), "", 10)
+			all, err := s.ListSubscriptions(t.Context(), "", 10, false)
 			if err != nil || len(all) != 2 || all[0].Unreadable != "" || all[1].Unreadable != why {
 				t.Errorf("%+v %v, want %q", all, err, why)
 			}
@@ -139,6 +139,11 @@ func TestFirstKey(t *testing.T, e Engine) {
 		}
 		if _, ok, err := s.Callback(t.Context(), "cb"); ok || !errors.Is(err, e.ErrCorrupt) {
 			t.Errorf("a planted one of a callback: %v, %v", ok, err)
+		}
+	})
+	with(OneKey, func(s Store) {
+		if failing, err := s.ListSubscriptions(t.Context(), "", 10, true); err != nil || len(failing) != 1 || failing[0].ID != "sub_2" {
+			t.Errorf("%+v %v", failing, err)
 		}
 	})
 	e.Exec("UPDATE " + subscriptions + " SET secrets = (SELECT secrets FROM " + subscriptions + " WHERE id = 'sub_1') WHERE id = 'sub_2'")
@@ -205,7 +210,7 @@ func TestDamagedSubscription(t *testing.T, e Engine, shard int, lists func(s Sto
 	if _, ok, err := s.Subscription(t.Context(), "sub_2"); ok || err == nil {
 		t.Errorf("an unreadable one: %v, %v", ok, err)
 	}
-	listed, err := s.ListSubscriptions(t.Context(), "", 10)
+	listed, err := s.ListSubscriptions(t.Context(), "", 10, false)
 	if err != nil {
 		t.Fatal(err)
 	}
