@@ -92,7 +92,7 @@ func newWorld(t *testing.T, change ...func(*callbacks.Options)) *world {
 		Operators: operators.New(),
 		Logger:    slog.New(slog.DiscardHandler), Store: w.store,
 		Webhooks: webhooks.New(webhooks.Options{Callbacks: reach,
-			Retry: webhooks.Retry{Schedule: []time.Duration{0, time.Hour}, Suspend: webhooks.Suspension{Rate: 0.5, Min: 1}}}),
+			Retry: webhooks.Retry{Schedule: []time.Duration{0, time.Hour}, Suspend: webhooks.Suspension{Rate: 0.5, Min: 1, Span: -1}}}),
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -282,6 +282,7 @@ var limits = map[string]limit{
 	"Document of a receiver's consent":                                       {value: fmt.Sprint("8 KiB and ", verify.MaxReceivers, " entries"), test: "internal/webhooks/verify.TestVER1Ways"},
 	"Answer of an endpoint":                                                  {value: "8 KiB", test: "internal/webhooks/netguard.TestSSRF2BoundedBodies"},
 	"Retry-After of an endpoint":                                             {value: "15 min", test: "internal/webhooks/delivery.TestHOOK3Schedule"},
+	"Failures of an endpoint":                                                {value: "more than 95 % of at least 100 attempts in 1 h, and for 5 min", test: "internal/webhooks/delivery.TestHOOK5ShortOutage"},
 	"Found by a check for a webhook subscription and unsettled":              {value: fmt.Sprintf("2,048 occurrences, %s", bytesText(subscriber.MaxFoundBytes)), test: "server.TestFoundIsBounded"},
 	"Unsettled occurrences of a subscription":                                {value: "1,024", test: "internal/webhooks/delivery.TestHOOK8UnsettledBound"},
 	"One iteration of a check that yields":                                   {value: fmt.Sprint(maxYielded, " occurrences, ", secondsText(yieldTime)), test: "server.TestSRV1Yield"},

@@ -66,7 +66,7 @@ func TestSUB5Refresh(t *testing.T) {
 // delivery.Handle.Refresh and resume carry it.
 func TestHOOK8DeliveryStatus(t *testing.T) {
 	bubble(t, func(o *Options) {
-		o.webhook().Retry.Suspend = webhooks.Suspension{Min: 3, Window: time.Hour}
+		o.webhook().Retry.Suspend = webhooks.Suspension{Min: 3, Window: time.Hour, Span: -1}
 		o.webhook().Retry.Schedule = []time.Duration{0, time.Second, time.Second, time.Second}
 		o.webhook().Retry.Window = time.Minute
 	}, func(w *world) {

@@ -89,7 +89,7 @@ func TestSUB1ResponseFirst(t *testing.T) {
 func TestHOOK5ReactivatedAfterResponse(t *testing.T) {
 	bubble(t, func(o *Options) {
 		durably(o)
-		o.webhook().Retry.Suspend.Min = 2
+		o.webhook().Retry.Suspend.Min, o.webhook().Retry.Suspend.Span = 2, -1
 	}, func(w *world) {
 		t := w.t
 		e := register(t, w.Server, "e", Hooks[filterArgs, incident]{})

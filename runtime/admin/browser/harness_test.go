@@ -130,7 +130,7 @@ func newSite(t *testing.T, description string) *site {
 		Operators: operators.New(),
 		Logger:    slog.New(slog.DiscardHandler),
 		Webhooks: webhooks.New(webhooks.Options{Callbacks: callbacks.Options{AllowOrigins: []string{s.endpoint.URL}}, Quota: webhooks.Quota{PerPrincipal: -1},
-			Retry: webhooks.Retry{Schedule: []time.Duration{0, time.Hour}, Suspend: webhooks.Suspension{Rate: 0.5, Min: 1}}}),
+			Retry: webhooks.Retry{Schedule: []time.Duration{0, time.Hour}, Suspend: webhooks.Suspension{Rate: 0.5, Min: 1, Span: -1}}}),
 	})
 	if err != nil {
 		t.Fatal(err)

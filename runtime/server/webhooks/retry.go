@@ -62,6 +62,10 @@ type Suspension struct {
 	Window time.Duration
 	// Min is the minimum number of attempts in the window; default 100.
 	Min int
+	// Span is the minimum time from the first failure in the window to the last one. A shorter outage does not suspend
+	// deliveries. The default is 5 min, or a twelfth of Window if that is less. The maximum is half of Window. A
+	// negative Span means no minimum.
+	Span time.Duration
 }
 
 // part converts r to the options of the delivery engine.

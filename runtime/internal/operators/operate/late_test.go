@@ -144,7 +144,7 @@ func (b *bed) why(id, reason, help string, words ...string) operator.Delay {
 func TestSRV8Why(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := receive(t)
-		b := newBed(t, setup{r: r, suspend: webhooks.Suspension{Min: 8, Rate: 0.5}})
+		b := newBed(t, setup{r: r, suspend: webhooks.Suspension{Min: 8, Rate: 0.5, Span: -1}})
 		e := b.event("e")
 		ctx := t.Context()
 		id := b.at("ann", "/a")

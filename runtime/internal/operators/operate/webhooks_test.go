@@ -23,7 +23,7 @@ import (
 func TestSRV8Webhooks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := receive(t)
-		b := newBed(t, setup{r: r, suspend: webhooks.Suspension{Rate: 0.5, Min: 2, Window: time.Hour}})
+		b := newBed(t, setup{r: r, suspend: webhooks.Suspension{Rate: 0.5, Min: 2, Window: time.Hour, Span: -1}})
 		e := b.event("e")
 		ctx := t.Context()
 		ann, bob := b.subscribe("ann"), b.subscribe("bob")

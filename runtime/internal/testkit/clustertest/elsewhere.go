@@ -86,7 +86,7 @@ func unsubscribeOfWhoHasGone(f *fleet) {
 // refresh still reactivates the subscription (SUB-5).
 func refreshOfASuspendedOne(f *fleet) {
 	f.lease = 2 * time.Second
-	f.webhooks.Retry.Suspend = webhooks.Suspension{Min: 1}
+	f.webhooks.Retry.Suspend = webhooks.Suspension{Min: 1, Span: -1}
 	f.webhooks.Retry.Schedule = []time.Duration{0, time.Hour}
 	f.start(2)
 	sub := f.members[0].subscribe("ann", params(hook(0), secretA, ""))

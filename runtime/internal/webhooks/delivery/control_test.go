@@ -111,7 +111,7 @@ func TestHOOK7Retries(t *testing.T) {
 			}
 			return 200, nil, nil
 		}}
-		e := newEngine(t, Options{Sender: s, Suspend: Suspension{Min: 2, Rate: 0.1}, NoExpiryRemoval: time.Second})
+		e := newEngine(t, Options{Sender: s, Suspend: Suspension{Min: 2, Rate: 0.1, Span: -1}, NoExpiryRemoval: time.Second})
 		defer shutdown(t, e)
 		top := newTopic(store.LogOptions{})
 		r := record("sub_1")

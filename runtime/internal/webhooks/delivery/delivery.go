@@ -15,6 +15,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"iter"
 	"log/slog"
 	"net/http"
@@ -101,6 +102,7 @@ type Suspension struct {
 	Rate   float64
 	Window time.Duration
 	Min    int
+	Span   time.Duration
 }
 
 // A Limit is webhooks.RateLimit (HOOK-9).
@@ -191,6 +193,12 @@ func (o *Options) setDefaults() error {
 	orDefault(&o.Suspend.Rate, 0.95)
 	orDefault(&o.Suspend.Window, time.Hour)
 	orDefault(&o.Suspend.Min, 100)
+	if o.Suspend.Span == 0 {
+		o.Suspend.Span = min(5*time.Minute, o.Suspend.Window/windowSlices)
+	}
+	if o.Suspend.Span > o.Suspend.Window/2 {
+		return fmt.Errorf("delivery: Options.Suspend.Span is %v, must be at most half of Window, which is %v", o.Suspend.Span, o.Suspend.Window)
+	}
 	orDefault(&o.SubscriptionLimit.Burst, 1)
 	orDefault(&o.HostLimit.Burst, 1)
 	if o.Logger == nil {

@@ -259,7 +259,7 @@ func TestHOOK5AcceptedAfterSuspension(t *testing.T) {
 			return 503, nil, nil
 		}}
 		var ended atomic.Int32
-		e := newEngine(t, Options{Sender: s, Suspend: Suspension{Rate: 0.5, Min: 1, Window: time.Hour}, NoExpiryRemoval: time.Hour, Ended: func(*Handle, End) { ended.Add(1) }})
+		e := newEngine(t, Options{Sender: s, Suspend: Suspension{Rate: 0.5, Min: 1, Window: time.Hour, Span: -1}, NoExpiryRemoval: time.Hour, Ended: func(*Handle, End) { ended.Add(1) }})
 		tp := newTopic(store.LogOptions{})
 		sub := record("a")
 		sub.ExpiresAt = time.Time{}

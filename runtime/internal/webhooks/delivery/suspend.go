@@ -68,10 +68,14 @@ const windowSlices = 12
 type attemptCounts struct {
 	slice  int64 // number of the newest slice
 	counts [windowSlices]struct{ all, failed uint32 }
+	first  instant // first failure after a window without failures
 }
 
+// sliceLength returns the length of a slice in nanoseconds.
+func sliceLength(window time.Duration) int64 { return max(int64(window)/windowSlices, 1) }
+
 func (a *attemptCounts) add(now time.Time, window time.Duration, failed bool) {
-	slice := now.UnixNano() / max(int64(window)/windowSlices, 1)
+	slice := now.UnixNano() / sliceLength(window)
 	for n := min(slice-a.slice, windowSlices); n > 0; n-- {
 		a.counts[(slice-n+1)%windowSlices] = struct{ all, failed uint32 }{}
 	}
@@ -79,18 +83,31 @@ func (a *attemptCounts) add(now time.Time, window time.Duration, failed bool) {
 	c := &a.counts[a.slice%windowSlices]
 	c.all++
 	if failed {
+		if _, before, _ := a.sum(); before == 0 {
+			a.first = instantOf(now)
+		}
 		c.failed++
 	}
 }
 
-// exceedsLimits reports whether the failures in the window exceed the limits of s.
-func (a *attemptCounts) exceedsLimits(s Suspension) bool {
-	var all, failed uint64
-	for _, c := range a.counts {
+// sum returns the numbers of attempts and failures in the window, and the number of the oldest slice with a failure.
+func (a *attemptCounts) sum() (all, failed uint64, oldest int64) {
+	for slice := a.slice; slice > a.slice-windowSlices; slice-- {
+		c := a.counts[(slice+windowSlices)%windowSlices]
 		all += uint64(c.all)
 		failed += uint64(c.failed)
+		if c.failed > 0 {
+			oldest = slice
+		}
 	}
-	return all >= uint64(s.Min) && float64(failed) > s.Rate*float64(all)
+	return all, failed, oldest
+}
+
+// exceedsLimits reports whether the attempts in the window exceed the limits of s after a failure at the given time.
+func (a *attemptCounts) exceedsLimits(now time.Time, s Suspension) bool {
+	all, failed, oldest := a.sum()
+	since := max(a.first, instant(oldest*sliceLength(s.Window)))
+	return all >= uint64(s.Min) && float64(failed) > s.Rate*float64(all) && instantOf(now)-since >= instant(s.Span)
 }
 
 // countAttempt counts an attempt whose result reflects the endpoint's health. It suspends the subscription after too
@@ -101,7 +118,7 @@ func (h *Handle) countAttempt(now time.Time, failed bool) {
 	}
 	o := &h.e.o
 	h.stats.add(now, o.Suspend.Window, failed)
-	if failed && !h.health.suspended && h.stats.exceedsLimits(o.Suspend) {
+	if failed && !h.health.suspended && h.stats.exceedsLimits(now, o.Suspend) {
 		h.health.suspended, h.health.suspendedAt, h.health.suspendedAfter = true, instantOf(now), h.refreshed
 		h.stats = nil
 		for _, u := range h.window {

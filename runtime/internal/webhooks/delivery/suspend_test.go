@@ -32,7 +32,7 @@ func TestTrap13Suspension(t *testing.T) {
 			}
 			return 503, nil, nil
 		}}
-		e := newEngine(t, Options{Sender: s}, db)
+		e := newEngine(t, Options{Sender: s, Suspend: Suspension{Span: -1}}, db)
 		defer shutdown(t, e)
 		top := newTopic(store.LogOptions{})
 		top.track, _ = e.whole.OpenLog(ctx, "test", top.Head)
@@ -128,7 +128,7 @@ func TestTrap13RestoredSuspended(t *testing.T) {
 func TestHOOK5Again(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &script{answer: refuse(500)}
-		e := newEngine(t, Options{Sender: s, Schedule: []time.Duration{0}})
+		e := newEngine(t, Options{Sender: s, Schedule: []time.Duration{0}, Suspend: Suspension{Span: -1}})
 		defer shutdown(t, e)
 		top := newTopic(store.LogOptions{})
 		r := record("sub_1")
@@ -173,19 +173,42 @@ func TestHOOK5Thresholds(t *testing.T) {
 		ok, failed int
 		want       bool
 	}{{0, 99, false}, {0, 100, true}, {5, 95, false}, {4, 96, true}, {50, 950, false}, {49, 951, true}, {1000, 100, false}} {
-		if got := fill(c.ok, c.failed).exceedsLimits(s); got != c.want {
+		if got := fill(c.ok, c.failed).exceedsLimits(now, s); got != c.want {
 			t.Errorf("%d succeeded, %d failed: %v", c.ok, c.failed, got)
 		}
 	}
 	a := fill(0, 99)
 	a.add(now.Add(50*time.Minute), s.Window, true)
-	if !a.exceedsLimits(s) {
+	if !a.exceedsLimits(now.Add(50*time.Minute), s) {
 		t.Error("forgot attempts of fifty minutes ago")
 	}
 	a = fill(0, 99)
 	a.add(now.Add(61*time.Minute), s.Window, true)
-	if a.exceedsLimits(s) {
+	if a.exceedsLimits(now.Add(61*time.Minute), s) {
 		t.Error("remembers attempts of more than an hour ago")
+	}
+	// Only failures in the window count for the span.
+	s.Span = 5 * time.Minute
+	for _, c := range []struct {
+		first, burst, last time.Duration
+		want               bool
+	}{
+		{0, 0, 299 * time.Second, false}, {0, 0, 5 * time.Minute, true}, {0, 50 * time.Minute, 50 * time.Minute, true},
+		{0, 70 * time.Minute, 71 * time.Minute, false}, {0, 70 * time.Minute, 75 * time.Minute, true},
+	} {
+		a, at := &attemptCounts{}, time.Time{}
+		for i := range 102 {
+			switch at = now.Add(c.burst); i {
+			case 0:
+				at = now.Add(c.first)
+			case 101:
+				at = now.Add(c.last)
+			}
+			a.add(at, s.Window, true)
+		}
+		if got := a.exceedsLimits(at, s); got != c.want {
+			t.Errorf("failures after %v, 100 times %v, and %v: %v", c.first, c.burst, c.last, got)
+		}
 	}
 	synctest.Test(t, func(t *testing.T) {
 		e := newEngine(t, Options{Sender: &script{answer: refuse(410)}})
@@ -200,6 +223,46 @@ func TestHOOK5Thresholds(t *testing.T) {
 			t.Errorf("%+v, watermark %s", s, *h.Watermark())
 		}
 	})
+}
+
+// HOOK-5: a burst of failures in a short outage does not suspend, and one that goes on for five minutes does.
+func TestHOOK5ShortOutage(t *testing.T) {
+	for outage, suspended := range map[time.Duration]bool{time.Minute: false, 290 * time.Second: false, 20 * time.Minute: true} {
+		synctest.Test(t, func(t *testing.T) {
+			began := time.Now()
+			s := &script{answer: func(context.Context, got) (int, http.Header, error) {
+				return map[bool]int{true: 503, false: 204}[time.Since(began) < outage], nil, nil
+			}}
+			e := newEngine(t, Options{Sender: s})
+			defer shutdown(t, e)
+			top := newTopic(store.LogOptions{})
+			h, _ := top.join(t, e, record("sub_1"), false)
+			for i := range 60 {
+				top.emit(t, fmt.Sprint("evt_", i))
+			}
+			time.Sleep(40 * time.Second)
+			if n := s.count("sub_1"); n != 180 || !h.Status().Active {
+				t.Fatalf("%d attempts, %+v", n, h.Status())
+			}
+			time.Sleep(20 * time.Minute)
+			if found := h.Status(); found.Suspended != suspended || !suspended && h.Base() != 60 {
+				t.Errorf("after %v: %+v, settled up to %d", outage, found, h.Base())
+			}
+		})
+	}
+}
+
+// HOOK-5: a span that the failures in the window can hardly have is refused.
+func TestHOOK5SpanTooLong(t *testing.T) {
+	_, err := New(Options{Sender: &script{}, Suspend: Suspension{Window: 10 * time.Minute, Span: 6 * time.Minute}})
+	if want := "delivery: Options.Suspend.Span is 6m0s, must be at most half of Window, which is 10m0s"; err == nil || err.Error() != want {
+		t.Errorf("%v", err)
+	}
+	e := newEngine(t, Options{Sender: &script{}, Suspend: Suspension{Window: time.Minute}})
+	defer shutdown(t, e)
+	if got := e.o.Suspend.Span; got != 5*time.Second {
+		t.Errorf("the default is %v", got)
+	}
 }
 
 // TestHOOK5NoExpiryRemoval ends a subscription without expiry that fails for too long, counted from

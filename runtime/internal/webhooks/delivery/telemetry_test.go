@@ -60,7 +60,7 @@ func TestTelemetry(t *testing.T) {
 			}
 			return 200, nil, nil
 		}}
-		e := newEngine(t, Options{Sender: s, Telemetry: m.Recorder(r), Schedule: []time.Duration{0, time.Second}, Suspend: Suspension{Min: 4, Rate: 0.5}})
+		e := newEngine(t, Options{Sender: s, Telemetry: m.Recorder(r), Schedule: []time.Duration{0, time.Second}, Suspend: Suspension{Min: 4, Rate: 0.5, Span: -1}})
 		top := newTopic(store.LogOptions{})
 		var err error
 		if top.track, err = e.whole.OpenLog(t.Context(), "test", top.Head); err != nil {

@@ -232,7 +232,7 @@ func TestTrap1FilteredSince(t *testing.T) {
 func TestTrap13EnvelopesWhileSuspended(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &script{answer: func(context.Context, got) (int, http.Header, error) { return 503, nil, nil }}
-		e := newEngine(t, Options{Sender: s, Suspend: Suspension{Min: 3}})
+		e := newEngine(t, Options{Sender: s, Suspend: Suspension{Min: 3, Span: -1}})
 		defer shutdown(t, e)
 		top := newTopic(store.LogOptions{})
 		r := record("sub_1")

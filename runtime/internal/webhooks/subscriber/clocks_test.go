@@ -74,7 +74,7 @@ func TestSUB5LastRotation(t *testing.T) {
 func TestHOOK5RevivedByAClockBehind(t *testing.T) {
 	bubble(t, func(t *testing.T, f *deployment) {
 		owner := f.process(withClock(ahead(time.Minute)), func(o *subscriber.Options, _ *eventtypetest.Options) {
-			o.Delivery.Suspend = delivery.Suspension{Window: time.Hour, Min: 3, Rate: 0.5}
+			o.Delivery.Suspend = delivery.Suspension{Window: time.Hour, Min: 3, Rate: 0.5, Span: -1}
 		}).own()
 		f.r.on(func(*received) int { return 500 })
 		id := owner.subscribe("ann", origin+"a").ID

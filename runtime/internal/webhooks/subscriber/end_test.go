@@ -183,7 +183,7 @@ func TestSRV3LoggedEnd(t *testing.T) {
 					o.Log = &fault.Log{Logger: slog.New(slog.NewTextHandler(&text, nil))}
 					o.Terms.NoExpiry = true
 					o.Delivery.NoExpiryRemoval = time.Hour
-					o.Delivery.Suspend = delivery.Suspension{Window: time.Hour, Min: 3, Rate: 0.5}
+					o.Delivery.Suspend = delivery.Suspension{Window: time.Hour, Min: 3, Rate: 0.5, Span: -1}
 				}).own(), f.process()
 				id := owner.subscribe("ann", origin+"a", func(q *subscriber.Request, _ *wire.SubscribeParams) {
 					q.Forever = strings.HasPrefix(want, "without expiry")
