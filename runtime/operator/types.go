@@ -102,8 +102,8 @@ type Replay struct {
 	Left int64 `json:"left"`
 }
 
-// Failing reports whether the last attempt failed or the record cannot be read. After a failure, deliveries are retried
-// or suspended.
+// Failing reports whether the last attempt failed or the record cannot be read. After a failure, the occurrence is
+// retried or abandoned.
 func (i *WebhookInfo) Failing() bool {
 	return !i.FailedSince.IsZero() || i.State == StateSuspended || i.Unreadable != ""
 }

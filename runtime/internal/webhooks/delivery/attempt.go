@@ -253,7 +253,7 @@ type attemptResult struct {
 	took     time.Duration // until the answer or the failure
 	status   int           // HTTP status of the endpoint, or of the proxy if that is the category; 0 without an answer
 	category wire.Category // "": acknowledged
-	final    bool          // must not be retried
+	final    bool          // the occurrence must not be retried
 	wish     moment        // time of the next attempt that the endpoint requested
 	pause    bool          // the wish applies to all requests to the endpoint
 	aborted  bool          // by the engine: says nothing about the endpoint
@@ -338,8 +338,9 @@ func (e *Engine) send(h *Handle, t *retryState, m webhook.Message, kind string) 
 
 // applyResult applies the result of an attempt at an occurrence and returns the attempt's record. The result removed
 // reports whether repeated failures caused the removal of the subscription. A response that arrives after the
-// occurrence was dropped has no effect. While deliveries are stopped, the result has no effect unless an operator's
-// attempt was successful, which settles the occurrence.
+// occurrence was dropped has no effect, except that an operator's successful attempt ends a series of failures. While
+// deliveries are stopped, the result has no effect unless an operator's attempt was successful, which settles the
+// occurrence.
 func (e *Engine) applyResult(h *Handle, u *pendingEvent, eventID string, r attemptResult) (made operator.Attempt, removed bool) {
 	u.busy = false
 	if r.aborted {
@@ -347,7 +348,11 @@ func (e *Engine) applyResult(h *Handle, u *pendingEvent, eventID string, r attem
 	}
 	defer func() { made = h.recordAttempt(u, eventID, r) }()
 	u.recordAttempt(r.began, r.at)
+	now := e.now()
 	if h.hasEnded() || u.dropped {
+		if r.by != "" && r.category == "" && !h.hasEnded() && !h.isStopped() {
+			h.recordSuccess(now)
+		}
 		return made, false
 	}
 	if r.by != "" && h.isStopped() {
@@ -357,20 +362,15 @@ func (e *Engine) applyResult(h *Handle, u *pendingEvent, eventID string, r attem
 		}
 		return made, false
 	}
-	now := e.now()
 	u.item = nil
 	switch {
 	case r.category == "":
 		h.recordSuccess(now)
 		h.settleEvent(u)
 		e.countOutcome(h, outcomeAcknowledged, "")
-	case r.final:
-		// This concerns only the occurrence; lastError holds the reason.
-		h.recordLastError(r)
-		e.abandonEvent(h, u, eventID)
 	default:
 		h.recordFailure(now, r)
-		if !e.o.scheduleRetry(&u.retryState, e.clock(), r.wish) {
+		if r.final || !e.o.scheduleRetry(&u.retryState, e.clock(), r.wish) {
 			e.abandonEvent(h, u, eventID)
 		}
 		h.countAttempt(now, true)

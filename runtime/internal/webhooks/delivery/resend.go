@@ -28,8 +28,9 @@ type resendKey struct {
 // even if the subscription is suspended or paused. It returns [ErrUnderWay] while another attempt at the occurrence is
 // in flight.
 //
-// If a retry is pending, this attempt replaces it and has the same effects. Otherwise, or if the subscription is
-// suspended or paused, the result does not affect the endpoint's health. An occurrence that the endpoint accepts is not
+// If a retry is pending, this attempt replaces it and has the same effects. Otherwise, a failure does not affect the
+// endpoint's health, and a success ends a series of failures. If the subscription is suspended or paused, the result
+// does not affect the health either. An occurrence that the endpoint accepts is not
 // resent later. If the attempt fails, the state of the occurrence does not change.
 func (h *Handle) SendAgain(ctx context.Context, made operator.Attempt) (operator.Attempt, error) {
 	e, key := h.e, resendKey{h, made.Position}

@@ -154,8 +154,8 @@ func TestHOOK5Again(t *testing.T) {
 	})
 }
 
-// TestHOOK5Thresholds suspends neither below the number of attempts nor at the rate, forgets what
-// is older than the window, and counts neither 410 nor 413.
+// TestHOOK5Thresholds suspends neither below the number of attempts nor at the rate, and forgets what
+// is older than the window.
 func TestHOOK5Thresholds(t *testing.T) {
 	now := time.Unix(1_000_000_000, 0)
 	s := Suspension{Rate: 0.95, Window: time.Hour, Min: 100}
@@ -210,19 +210,6 @@ func TestHOOK5Thresholds(t *testing.T) {
 			t.Errorf("failures after %v, 100 times %v, and %v: %v", c.first, c.burst, c.last, got)
 		}
 	}
-	synctest.Test(t, func(t *testing.T) {
-		e := newEngine(t, Options{Sender: &script{answer: refuse(410)}})
-		defer shutdown(t, e)
-		top := newTopic(store.LogOptions{})
-		h, _ := top.join(t, e, record("sub_1"), false)
-		for i := range 300 {
-			top.emit(t, fmt.Sprint("evt_", i))
-		}
-		time.Sleep(time.Minute)
-		if s := h.Status(); !s.Active || !s.FailedSince.IsZero() || *h.Watermark() != "c300" {
-			t.Errorf("%+v, watermark %s", s, *h.Watermark())
-		}
-	})
 }
 
 // HOOK-5: a burst of failures in a short outage does not suspend, and one that goes on for five minutes does.
@@ -262,6 +249,54 @@ func TestHOOK5SpanTooLong(t *testing.T) {
 	defer shutdown(t, e)
 	if got := e.o.Suspend.Span; got != 5*time.Second {
 		t.Errorf("the default is %v", got)
+	}
+}
+
+// HOOK-3, HOOK-5, HOOK-8: an endpoint that refuses events for good fails like one that they are retried for: operators
+// and subscribers see it, it is suspended, and without an expiry its subscription ends.
+func TestHOOK5FinalRefusalsCount(t *testing.T) {
+	for _, refusal := range []int64{410, 413} {
+		synctest.Test(t, func(t *testing.T) {
+			s, status := moody()
+			status.Store(refusal)
+			var why []End
+			e, db, top, h := attempting(t, s, Options{Suspend: Suspension{Min: 5}, NoExpiryRemoval: time.Hour, Ended: func(_ *Handle, w End) { why = append(why, w) }})
+			defer shutdown(t, e)
+			began := time.Now()
+			sub := record("a")
+			sub.ExpiresAt = time.Time{}
+			h.Refresh(sub)
+			top.emit(t, "evt_1")
+			time.Sleep(time.Second)
+			if s := h.Status(); !s.Active || s.LastError != wire.HTTP4xx || !s.FailedSince.Equal(began) || h.Base() != 1 {
+				t.Errorf("%d: %+v, settled up to %d", refusal, s, h.Base())
+			}
+			status.Store(204)
+			if _, err := again(t, e, db, h); err != nil || !h.Status().FailedSince.IsZero() || h.Status().LastDeliveryAt.IsZero() {
+				t.Errorf("%d: accepted when sent by hand: %v, %+v", refusal, err, h.Status())
+			}
+			time.Sleep(2 * time.Hour) // out of the window
+			status.Store(refusal)
+			if made, err := again(t, e, db, h); err != nil || made.Status != int(refusal) || !h.Status().FailedSince.IsZero() {
+				t.Errorf("%d: refused when sent by hand: %v, %+v", refusal, err, h.Status())
+			}
+			for i := range 7 {
+				top.emit(t, fmt.Sprint("evt_", i+2))
+				time.Sleep(2 * time.Minute)
+			}
+			if s := h.Status(); !s.Suspended || h.Base() != 6 {
+				t.Errorf("%d: %+v, settled up to %d", refusal, s, h.Base())
+			}
+			h.Refresh(sub)
+			time.Sleep(time.Minute)
+			top.emit(t, "last")
+			time.Sleep(time.Hour)
+			top.emit(t, "too_late")
+			synctest.Wait()
+			if len(why) != 1 || why[0] != Failed {
+				t.Errorf("%d: ended as %v", refusal, why)
+			}
+		})
 	}
 }
 
