@@ -31,9 +31,10 @@ type Happened struct {
 	Waiting  int `json:"waiting"`
 	Failed   int `json:"failed"`
 	// LastAt is the time of the latest attempt, or zero if Attempts is 0. LastError is the error category of that
-	// attempt.
-	LastAt    time.Time `json:"lastAt,omitzero"`
-	LastError string    `json:"lastError,omitempty"`
+	// attempt, or "" if it succeeded. LastStatus is the HTTP status of the response, or 0 without one.
+	LastAt     time.Time `json:"lastAt,omitzero"`
+	LastError  string    `json:"lastError,omitempty"`
+	LastStatus int       `json:"lastStatus,omitempty"`
 }
 
 // A LatencySample reports how fast webhook endpoints respond. It is based on the recorded attempts of up to 1,000

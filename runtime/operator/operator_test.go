@@ -6,6 +6,21 @@ import (
 	"testing"
 )
 
+// A failure is told by the status of the endpoint, and never by that of the server's own proxy.
+func TestFailureText(t *testing.T) {
+	for _, c := range []struct {
+		category string
+		status   int
+		want     string
+	}{
+		{"http_4xx", 401, "HTTP 401"}, {"http_5xx", 503, "HTTP 503"}, {"timeout", 0, "timeout"}, {"http_4xx", 0, "http_4xx"}, {"proxy", 407, "proxy"}, {"", 204, ""},
+	} {
+		if got := FailureText(c.category, c.status); got != c.want {
+			t.Errorf("%q %d: %q, want %q", c.category, c.status, got, c.want)
+		}
+	}
+}
+
 // A program that operates a server links it by its own hand only: this package has no part of one.
 func TestLinks(t *testing.T) {
 	out, err := exec.Command("go", "list", "-deps", ".").Output()

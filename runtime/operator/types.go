@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"net/url"
+	"strconv"
 	"strings"
 	"time"
 
@@ -54,9 +55,10 @@ type WebhookInfo struct {
 	// Cursor is the stored watermark. It is nil for a type without replay.
 	Cursor         *string   `json:"cursor"`
 	LastDeliveryAt time.Time `json:"lastDeliveryAt,omitzero"`
-	// LastError is the error category of the last failed attempt, regardless of its age. LastErrorAt is the time of
-	// that attempt. It is zero in a list, and if the store no longer retains the attempt.
+	// LastError is the error category of the last failed attempt, regardless of its age. LastStatus is the HTTP status
+	// of the response to it, or 0 without one; see [FailureText]. LastErrorAt is the time of that attempt.
 	LastError   string    `json:"lastError,omitempty"`
+	LastStatus  int       `json:"lastStatus,omitempty"`
 	LastErrorAt time.Time `json:"lastErrorAt,omitzero"`
 	FailedSince time.Time `json:"failedSince,omitzero"`
 	Throttled   bool      `json:"throttled,omitempty"`
@@ -106,6 +108,15 @@ type Replay struct {
 // retried or abandoned.
 func (i *WebhookInfo) Failing() bool {
 	return !i.FailedSince.IsZero() || i.State == StateSuspended || i.Unreadable != ""
+}
+
+// FailureText describes a failed attempt to people by its category and HTTP status, such as "HTTP 401". It returns the
+// category if the endpoint did not respond: the status is 0, or the response is that of the server's own proxy.
+func FailureText(category string, status int) string {
+	if status == 0 || category == "" || category == "proxy" {
+		return category
+	}
+	return "HTTP " + strconv.Itoa(status)
 }
 
 // A Filter selects webhook subscriptions. Empty fields match all subscriptions.

@@ -146,7 +146,7 @@ func (a *Admin) addDeliveries(ctx context.Context, event string, w *operator.Win
 				o.Failed++
 			}
 			if last := &made[0]; last.At.After(o.LastAt) {
-				o.LastAt, o.LastError = last.At, last.Category
+				o.LastAt, o.LastError, o.LastStatus = last.At, last.Category, last.Status
 			}
 		}
 	})

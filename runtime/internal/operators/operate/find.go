@@ -60,7 +60,8 @@ func (l *query) viewOf(r *engine.Listed) subscriptionView {
 		ID: r.ID, Principal: r.Principal, Event: r.Event, URL: r.URL, Arguments: r.Arguments,
 		CreatedAt: r.CreatedAt, RefreshedAt: r.RefreshedAt, ExpiresAt: r.ExpiresAt, Truncated: r.Truncated,
 		Unreadable: r.Unreadable, Requests: subscriber.Requests(&r.Subscription), Replay: subscriber.ReplayIn(&r.Subscription),
-		LastDeliveryAt: r.Health.LastDeliveryAt, LastError: r.Health.LastError, FailedSince: r.Health.FailedSince,
+		LastDeliveryAt: r.Health.LastDeliveryAt, FailedSince: r.Health.FailedSince,
+		LastError: r.Health.LastError, LastStatus: r.Report.LastStatus, LastErrorAt: r.Report.LastErrorAt,
 		Throttled: r.Report.Held == store.HeldLimited,
 	}}
 	switch {

@@ -164,7 +164,7 @@ func TestSRV8Why(t *testing.T) {
 		failed := time.Now()
 		e.Emit(incident{ID: "2"})
 		settle(time.Second)
-		d := b.why(id, "retrying", "send", "failed since "+operate.FormatUTC(failed), "http_5xx at "+operate.FormatUTC(failed), "next attempt is due at "+operate.FormatUTC(failed.Add(5*time.Second)), "is lost: its attempts are used up then")
+		d := b.why(id, "retrying", "send", "failed since "+operate.FormatUTC(failed), "HTTP 503 at "+operate.FormatUTC(failed)+". The receiver fails. The next attempt is due at "+operate.FormatUTC(failed.Add(5*time.Second)), "is lost: its attempts are used up then")
 		if !d.NextAt.Equal(failed.Add(5*time.Second)) || d.EventID != "2" || !d.Since.Equal(failed) {
 			t.Errorf("%+v", d)
 		}
@@ -172,10 +172,10 @@ func TestSRV8Why(t *testing.T) {
 		if made, err := b.Attempts(ctx, id); err != nil || made[0].EventID != "2" || !d.LostAt.Equal(made[0].At) {
 			t.Errorf("lost at %s, the last attempt was %+v %v", d.LostAt, made[0], err)
 		}
-		b.why(id, "", "", "Nothing waits. But attempts have failed since", "http_5xx")
+		b.why(id, "", "", "1 event given up in the last hour. Nothing waits. But attempts have failed since", "HTTP 503")
 		e.Emit(incident{ID: "3"})
 		settle(20 * time.Minute)
-		b.why(id, "suspended", "resume", "http_5xx")
+		b.why(id, "suspended", "resume", "HTTP 503")
 
 		r.on(func(http.ResponseWriter) { time.Sleep(3 * time.Second) })
 		must(t, b.Resume(ctx, id))
@@ -186,6 +186,39 @@ func TestSRV8Why(t *testing.T) {
 		b.why(id, "slow", "", "95 % of its last", "up to 3s", "entries waiting")
 		settle(time.Hour / 2)
 	})
+}
+
+// SRV-8: the reason says what an endpoint's status means for operators, and how much was given up of late.
+func TestSRV8WhyStatus(t *testing.T) {
+	for status, want := range map[int]string{
+		401: "Its endpoint refuses our signature or credentials: its secret may have changed.", 403: "Its endpoint refuses our signature or credentials: its secret may have changed.",
+		404: "The address is gone.", 410: "The address is gone.", 413: "The event is too large for its endpoint.", 429: "Its endpoint limits the rate.",
+		500: "The receiver fails.", 400: "",
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			r := receive(t)
+			b := newBed(t, setup{r: r})
+			e := b.event("e")
+			id := b.at("ann", "/a")
+			r.on(func(w http.ResponseWriter) { w.WriteHeader(status) })
+			for i := range 2 {
+				e.Emit(incident{ID: fmt.Sprint(i)})
+				settle(20 * time.Minute) // it is given up
+			}
+			d := b.why(id, "", "", "2 events given up in the last hour. Nothing waits. But", strings.TrimSpace(want+" An abandoned event is sent again only by an operator."))
+			if at := fmt.Sprintf("the last one with HTTP %d at ", status); !strings.Contains(d.Text, at) {
+				t.Errorf("%s: it does not say %q", d.Text, at)
+			}
+			all, err := b.List(t.Context(), "", 10)
+			if err != nil || len(all) != 1 || all[0].LastStatus != status || all[0].LastErrorAt.IsZero() || !all[0].Failing() {
+				t.Errorf("%+v %v", all, err)
+			}
+			w, err := b.Between(t.Context(), "e", time.Now().Add(-time.Hour), time.Now(), "", 10)
+			if err != nil || len(w.Occurrences) != 2 || w.Occurrences[0].LastStatus != status {
+				t.Errorf("%+v %v", w, err)
+			}
+		})
+	}
 }
 
 // SRV-8: a log with bounds says when it forgets an event that waits.

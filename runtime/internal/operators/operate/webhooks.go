@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
@@ -72,21 +71,7 @@ func (a *Admin) findWebhook(ctx context.Context, id string) (s subscriptionView,
 	if err := l.addDetails(&s); err != nil {
 		return subscriptionView{}, err
 	}
-	if s.LastError != "" {
-		s.LastErrorAt, err = a.lastFailure(ctx, id)
-	}
-	return s, err
-}
-
-// lastFailure returns the time of the last failed attempt, or zero if the store has no failed attempt.
-func (a *Admin) lastFailure(ctx context.Context, id string) (time.Time, error) {
-	made, err := a.storedAttempts(ctx, id)
-	for i := range made {
-		if made[i].Category != "" {
-			return made[i].At, err
-		}
-	}
-	return time.Time{}, err
+	return s, nil
 }
 
 func (a *Admin) Lookup(ctx context.Context, k operator.SubscriptionKey) (operator.WebhookInfo, error) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"net/http"
 	"strings"
 	"time"
 
@@ -28,13 +29,20 @@ func (a *Admin) Why(ctx context.Context, id string) (operator.Delay, error) {
 		return operator.Delay{}, err
 	}
 	c := delayFacts{subscriptionView: s}
-	if s.Missing == "" {
+	if s.Missing == "" && s.State == operator.StateActive { // pausing writes no report
 		c.status = s.record.Report
 	}
 	if c.made, err = a.storedAttempts(ctx, id); err != nil {
 		return operator.Delay{}, err
 	}
 	d := c.explainDelay()
+	switch n := s.record.Report.Abandoned.LastHour(a.o.Webhooks.Now()); n {
+	case 0:
+	case 1:
+		d.Text = "1 event given up in the last hour. " + d.Text
+	default:
+		d.Text = fmt.Sprintf("%d events given up in the last hour. %s", n, d.Text)
+	}
 	if c.isWaiting() && d.Reason != "unreadable" {
 		if n := c.Behind; n != nil && *n > 0 {
 			d.Text += fmt.Sprintf(" Up to %s waiting, the oldest since %s.", entries(*n), formatUTC(c.WaitingSince))
@@ -98,21 +106,43 @@ func (c *delayFacts) explainDelay() (d operator.Delay) {
 	return d
 }
 
-// describeFailures returns a sentence about when attempts started to fail, and how and when the last attempt failed.
+// describeFailures returns a sentence about when attempts started to fail, and how and when the last attempt failed. A
+// second sentence may say what that means. The last one has no full stop.
 func (c *delayFacts) describeFailures() string {
 	text := "attempts have failed"
 	if !c.FailedSince.IsZero() {
 		text += " since " + formatUTC(c.FailedSince)
 	}
 	if c.LastError != "" {
-		if text += ", the last one with " + c.LastError; c.LastError == string(wire.Proxy) {
+		proxy := c.LastError == string(wire.Proxy)
+		if text += ", the last one with " + operator.FailureText(c.LastError, c.LastStatus); proxy {
 			text += " (the server's own proxy, not the endpoint)"
 		}
 		if !c.LastErrorAt.IsZero() {
 			text += " at " + formatUTC(c.LastErrorAt)
 		}
+		if meaning := explainStatus(c.LastStatus); meaning != "" && !proxy {
+			text += ". " + meaning
+		}
 	}
 	return text
+}
+
+// explainStatus returns a sentence about the meaning of an endpoint's HTTP status, or "" for other statuses.
+func explainStatus(status int) string {
+	switch {
+	case status == http.StatusUnauthorized, status == http.StatusForbidden:
+		return "Its endpoint refuses our signature or credentials: its secret may have changed"
+	case status == http.StatusNotFound, status == http.StatusGone:
+		return "The address is gone"
+	case status == http.StatusRequestEntityTooLarge:
+		return "The event is too large for its endpoint"
+	case status == http.StatusTooManyRequests:
+		return "Its endpoint limits the rate"
+	case status >= 500:
+		return "The receiver fails"
+	}
+	return ""
 }
 
 // describeBacklog returns the reason for a delay while deliveries are in progress.

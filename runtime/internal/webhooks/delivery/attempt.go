@@ -214,7 +214,7 @@ func (e *Engine) abandonEvent(h *Handle, u *pendingEvent, eventID string) {
 	h.health.pastFailures().abandoned.Add(e.now())
 	e.countOutcome(h, outcomeAbandoned, h.health.lastError())
 	e.queueLog(slog.LevelWarn, "webhook delivery abandoned", h,
-		slog.String("eventId", eventID), slog.Int("attempts", u.attempts), slog.String("category", h.health.lastError()))
+		append([]slog.Attr{slog.String("eventId", eventID), slog.Int("attempts", u.attempts)}, h.lastErrorAttrs()...)...)
 }
 
 // sendControl makes one attempt at a control envelope.
@@ -327,7 +327,7 @@ func (e *Engine) send(h *Handle, t *retryState, m webhook.Message, kind string) 
 	t.failed = r.category
 	e.mu.Unlock()
 	if r.category != "" {
-		attrs := []slog.Attr{slog.Int("attempt", number), slog.String("type", kind), slog.String("category", string(r.category))}
+		attrs := []slog.Attr{slog.Int("attempt", number), slog.String("type", kind), slog.String("category", string(r.category)), slog.Int("status", r.status)}
 		if r.category == wire.Proxy {
 			attrs = append(attrs, slog.Any("error", sendErr))
 		}

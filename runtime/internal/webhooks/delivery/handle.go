@@ -413,6 +413,13 @@ func (h *Handle) isExpired(now time.Time) bool {
 	return h.expires != 0 && instantOf(now) >= h.expires
 }
 
+// lastErrorAttrs returns the attributes of a log message about the last failed attempt. The status is 0 if the endpoint
+// did not respond.
+func (h *Handle) lastErrorAttrs() []slog.Attr {
+	f := h.health.pastFailures()
+	return []slog.Attr{slog.String("category", f.category), slog.Int("status", f.status)}
+}
+
 // logAttrs returns the attributes of a log message about the subscription, followed by the additional attributes.
 func (h *Handle) logAttrs(more ...slog.Attr) []slog.Attr {
 	return append([]slog.Attr{slog.String("subscription", h.id), slog.String("event", h.event)}, more...)

@@ -125,7 +125,7 @@ func (h *Handle) countAttempt(now time.Time, failed bool) {
 			u.item = nil // reread after a refresh
 		}
 		h.e.scheduleWrite(h)
-		h.e.queueLog(slog.LevelWarn, "webhook subscription suspended", h, slog.String("category", h.health.lastError()))
+		h.e.queueLog(slog.LevelWarn, "webhook subscription suspended", h, h.lastErrorAttrs()...)
 	}
 }
 
@@ -210,6 +210,6 @@ func (h *Handle) hasFailedTooLong(now time.Time) bool {
 func (h *Handle) terminateFailing() {
 	reason := wire.Category(h.health.lastError()).ForSubscriber()
 	data, _ := json.Marshal(map[string]wire.Category{"reason": reason}) // a map of strings: cannot fail
-	h.e.queueLog(slog.LevelWarn, "webhook subscription without expiry removed", h, slog.String("category", h.health.lastError()))
+	h.e.queueLog(slog.LevelWarn, "webhook subscription without expiry removed", h, h.lastErrorAttrs()...)
 	h.terminate(wire.ErrorObject{Code: h.dialect.Code(wire.CallbackEndpointError), Message: wire.CallbackEndpointError.String(), Data: data})
 }

@@ -3,6 +3,7 @@ package delivery
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"strings"
@@ -266,21 +267,29 @@ func TestTrap13EnvelopesWhileSuspended(t *testing.T) {
 }
 
 // TestHOOK3AbandonedIsLogged tells the operator's log the id of an occurrence that was given up: after
-// its last attempt, and after a final answer.
+// its last attempt, and after a final answer. Each line about a failure has its category and the endpoint's status.
 func TestHOOK3AbandonedIsLogged(t *testing.T) {
-	for status, attempts := range map[int]string{500: "2", 410: "1"} {
+	for status, attempts := range map[int]int{500: 2, 410: 1} {
 		synctest.Test(t, func(t *testing.T) {
 			var log bytes.Buffer
 			s := &script{answer: func(context.Context, got) (int, http.Header, error) { return status, nil, nil }}
-			e := newEngine(t, Options{Sender: s, Schedule: []time.Duration{0, time.Second}, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+			e := newEngine(t, Options{Sender: s, Schedule: []time.Duration{0, time.Second}, Suspend: Suspension{Min: attempts, Span: -1}, NoExpiryRemoval: time.Hour,
+				Logger: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))})
 			top := newTopic(store.LogOptions{})
-			top.join(t, e, record("sub_1"), false)
+			sub := record("sub_1")
+			sub.ExpiresAt = time.Time{}
+			top.join(t, e, sub, false)
 			top.emit(t, "evt_77")
-			time.Sleep(time.Minute)
+			time.Sleep(2 * time.Hour)
 			shutdown(t, e)
-			want := "subscription=sub_1 event=test eventId=evt_77 attempts=" + attempts
-			if !strings.Contains(log.String(), want) {
-				t.Errorf("%q lacks %q", log.String(), want)
+			failure := fmt.Sprintf("category=http_%dxx status=%d", status/100, status)
+			for _, want := range []string{`msg="webhook attempt failed" subscription=sub_1 event=test attempt=1 type="" ` + failure,
+				fmt.Sprintf(`msg="webhook delivery abandoned" subscription=sub_1 event=test eventId=evt_77 attempts=%d %s`, attempts, failure),
+				`msg="webhook subscription suspended" subscription=sub_1 event=test ` + failure,
+				`msg="webhook subscription without expiry removed" subscription=sub_1 event=test ` + failure} {
+				if !strings.Contains(log.String(), want) {
+					t.Errorf("%q lacks %q", log.String(), want)
+				}
 			}
 		})
 	}
