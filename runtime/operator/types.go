@@ -66,6 +66,8 @@ type WebhookInfo struct {
 	Behind *int64 `json:"behind,omitempty"`
 	// WaitingSince is the timestamp of the first entry after the watermark. It is zero if Behind is nil or 0.
 	WaitingSince time.Time `json:"waitingSince,omitzero"`
+	// Abandoned is the number of occurrences that were abandoned in the last hour, to the nearest ten minutes.
+	Abandoned int `json:"abandoned,omitempty"`
 	// Replay is the replay in progress, or nil.
 	Replay *Replay `json:"replay,omitempty"`
 	// Requests contains the latest operator request of each kind, sorted by kind.
@@ -166,6 +168,8 @@ type Endpoint struct {
 	Suspended     int `json:"suspended"`
 	Paused        int `json:"paused"`
 	Failing       int `json:"failing"`
+	// Abandoned is the number of occurrences that were abandoned in the last hour.
+	Abandoned int `json:"abandoned,omitempty"`
 	// FailedSince is the earliest value among the subscriptions, LastDeliveryAt is the latest, and Behind is the
 	// largest. WaitingSince is the earliest value among the subscriptions that are furthest behind in each event type.
 	// Behind is nil and WaitingSince is zero for checks, and if figures of a subscription are missing. Missing then
@@ -248,6 +252,8 @@ type EventType struct {
 type Counts struct {
 	// Behind is the lag of the slowest stream or webhook subscription, in log entries.
 	Behind int64 `json:"behind"`
+	// Abandoned is the number of occurrences that were abandoned in the last hour, at all webhook subscriptions.
+	Abandoned int `json:"abandoned,omitempty"`
 	// Streams, Pollers and Webhooks count the live subscriptions.
 	Streams  int `json:"streams"`
 	Pollers  int `json:"pollers"`

@@ -34,6 +34,7 @@ type logPosition struct {
 type query struct {
 	a       *Admin
 	ctx     context.Context
+	now     time.Time
 	members *membership
 	filter  operator.Filter
 	since   map[logPosition]time.Time
@@ -43,7 +44,7 @@ type query struct {
 // newQuery returns a query whose results include all attempts that this process has made before the call.
 func (a *Admin) newQuery(ctx context.Context) *query {
 	a.flush(ctx)
-	return &query{a: a, ctx: ctx, members: a.members(ctx), since: map[logPosition]time.Time{}, before: map[*topic.Topic]store.Position{}}
+	return &query{a: a, ctx: ctx, now: a.o.Now(), members: a.members(ctx), since: map[logPosition]time.Time{}, before: map[*topic.Topic]store.Position{}}
 }
 
 // A subscriptionView is a webhook subscription as a query has read it. WebhookInfo lacks Cursor and WaitingSince until
@@ -62,10 +63,10 @@ func (l *query) viewOf(r *engine.Listed) subscriptionView {
 		Unreadable: r.Unreadable, Requests: subscriber.Requests(&r.Subscription), Replay: subscriber.ReplayIn(&r.Subscription),
 		LastDeliveryAt: r.Health.LastDeliveryAt, FailedSince: r.Health.FailedSince,
 		LastError: r.Health.LastError, LastStatus: r.Report.LastStatus, LastErrorAt: r.Report.LastErrorAt,
-		Throttled: r.Report.Held == store.HeldLimited,
+		Throttled: r.Report.Held == store.HeldLimited, Abandoned: r.Report.Abandoned.LastHour(l.now),
 	}}
 	switch {
-	case subscriber.Lapsed(&r.Subscription, l.a.o.Webhooks.Now()):
+	case subscriber.Lapsed(&r.Subscription, l.now):
 		s.State = operator.StateAbsent
 	case r.Unreadable != "" && l.a.o.Webhooks.Get(r.ID) == nil:
 		s.State = operator.StateUnreadable
@@ -294,6 +295,7 @@ type endpointGroup struct {
 
 func (g *endpointGroup) add(i *subscriptionView) {
 	g.Subscriptions++
+	g.Abandoned += i.Abandoned
 	switch i.State {
 	case operator.StateActive:
 		g.Active++

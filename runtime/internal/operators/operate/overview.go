@@ -43,6 +43,7 @@ func (m *membership) counts(event string) *operator.Counts {
 		c.Streams += t.Streams
 		c.Pollers += t.Pollers
 		c.Webhooks += t.Webhooks
+		c.Abandoned += t.Abandoned
 		c.Behind = max(c.Behind, t.Behind)
 	}
 	return &c

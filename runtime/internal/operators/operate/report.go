@@ -35,6 +35,8 @@ type typeReport struct {
 	Pollers  int   `json:"pollers,omitempty"`
 	Webhooks int   `json:"webhooks,omitempty"`
 	Behind   int64 `json:"behind,omitempty"`
+	// Abandoned is the number of occurrences that were abandoned in the last hour.
+	Abandoned int `json:"abandoned,omitempty"`
 }
 
 // Report returns the figures of this process, to be stored with its lease.
@@ -67,7 +69,7 @@ func (a *Admin) report() report {
 		r.Sending = c.InFlight
 		for event, n := range c.Types {
 			t := r.Types[event]
-			t.Webhooks, t.Behind = n, max(t.Behind, c.Lag[event])
+			t.Webhooks, t.Behind, t.Abandoned = n, max(t.Behind, c.Lag[event]), c.Abandoned[event]
 			r.Types[event] = t
 		}
 	}

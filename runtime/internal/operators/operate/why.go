@@ -36,7 +36,7 @@ func (a *Admin) Why(ctx context.Context, id string) (operator.Delay, error) {
 		return operator.Delay{}, err
 	}
 	d := c.explainDelay()
-	switch n := s.record.Report.Abandoned.LastHour(a.o.Webhooks.Now()); n {
+	switch n := s.Abandoned; n {
 	case 0:
 	case 1:
 		d.Text = "1 event given up in the last hour. " + d.Text

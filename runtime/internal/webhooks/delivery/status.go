@@ -36,10 +36,6 @@ type Status struct {
 	Sending int
 	// Queued reports whether due work is waiting for a slot at the host or for a worker.
 	Queued bool
-	// Replaying is the number of remaining positions of the replay in progress, or 0 without a replay.
-	Replaying int64
-	// AskedBy is the operator who requested the replay.
-	AskedBy string
 }
 
 // Status returns the current status.
@@ -61,9 +57,6 @@ func (h *Handle) status(now time.Time) Status {
 		s.LastError, s.LastStatus, s.LastErrorAt = wire.Category(f.category), f.status, f.at.time()
 	}
 	s.Active = !s.Over && !h.isStopped()
-	if asked := h.replaying(); asked != nil {
-		s.Replaying, s.AskedBy = int64(asked.Last-h.marks.Base()), asked.By
-	}
 	clock := h.e.clock()
 	s.Sending, s.Queued = h.inFlight, h.queued
 	if s.Active {

@@ -271,6 +271,9 @@ func TestHOOK5FinalRefusalsCount(t *testing.T) {
 			if s := h.Status(); !s.Active || s.LastError != wire.HTTP4xx || !s.FailedSince.Equal(began) || h.Base() != 1 {
 				t.Errorf("%d: %+v, settled up to %d", refusal, s, h.Base())
 			}
+			if c := e.Census(); c.Abandoned["test"] != 1 {
+				t.Errorf("%d: %+v", refusal, c)
+			}
 			status.Store(204)
 			if _, err := again(t, e, db, h); err != nil || !h.Status().FailedSince.IsZero() || h.Status().LastDeliveryAt.IsZero() {
 				t.Errorf("%d: accepted when sent by hand: %v, %+v", refusal, err, h.Status())

@@ -48,6 +48,8 @@ type Census struct {
 	// States and Types count the subscriptions by state and by event type.
 	States map[operator.State]int
 	Types  map[string]int
+	// Abandoned counts the occurrences abandoned in the last hour by event type.
+	Abandoned map[string]int
 	// Lag is the number of log entries that the slowest subscription of an event type lags behind. It is not set for a
 	// type without a log in the store.
 	Lag map[string]int64
@@ -56,8 +58,8 @@ type Census struct {
 // Census returns the current values. It visits all subscriptions.
 func (e *Engine) Census() Census {
 	c := Census{States: map[operator.State]int{operator.StateActive: 0, operator.StateSuspended: 0, operator.StatePaused: 0}, Types: map[string]int{},
-		Lag: map[string]int64{}}
-	heads := map[*Log]store.Position{}
+		Abandoned: map[string]int{}, Lag: map[string]int64{}}
+	heads, now := map[*Log]store.Position{}, e.now()
 	e.mu.Lock()
 	c.InFlight = e.flying
 	for shard := range e.shards {
@@ -80,6 +82,9 @@ func (e *Engine) Census() Census {
 			c.States[operator.StateSuspended]++
 		default:
 			c.States[operator.StateActive]++
+		}
+		if f := h.health.failures; f != nil {
+			c.Abandoned[h.event] += f.abandoned.LastHour(now)
 		}
 		if c.Types[h.event]++; h.log == nil {
 			return

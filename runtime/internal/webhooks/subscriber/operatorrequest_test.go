@@ -184,8 +184,8 @@ func replayAtTheNextOwner(t *testing.T, f *deployment, written int) {
 	if got := subscriber.ReplayIn(&r); got == nil || *got != (operator.Replay{AskedBy: "olga", Left: 3}) {
 		t.Errorf("the replay under way: %+v", got)
 	}
-	if s := next.Get(res.ID).Handle.Status(); s.Replaying != 3 || s.AskedBy != "olga" {
-		t.Errorf("at its owner: %+v", s)
+	if r := next.Get(res.ID).Handle.Replaying(); r == nil || r.Last != 3 || r.By != "olga" {
+		t.Errorf("at its owner: %+v", r)
 	}
 	if err := other.endReplay(t.Context(), res.ID); err != nil {
 		t.Error(err)
@@ -391,8 +391,8 @@ func TestSRV8EndedReplayIsNotShown(t *testing.T) {
 			if in := subscriber.ReplayIn(&r); in != nil {
 				left = in.Left
 			}
-			if s := p.Get(res.ID).Handle.Status(); left != want || int64(s.Replaying) != want {
-				t.Errorf("%s: %d events are left, and %d at its owner, want %d", what, left, s.Replaying, want)
+			if r := p.Get(res.ID).Handle.Replaying(); left != want || (r != nil) != (want > 0) {
+				t.Errorf("%s: %d events are left, at its owner %+v, want %d", what, left, r, want)
 			}
 		}
 		if err := owner.replay(t.Context(), res.ID, *res.Cursor, 0); err != nil {
