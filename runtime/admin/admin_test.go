@@ -437,7 +437,7 @@ func TestAuthorize(t *testing.T) {
 	}
 	w.isProblem("the document", w.ask("GET", "/openapi.yaml", ""), 403, "forbidden")
 	w.isProblem("connections", w.ask("GET", "/api/connections", ""), 403, "forbidden")
-	if a := w.ask("GET", "/subscriptions/"+id, ""); a.status != 200 || !strings.Contains(a.body, "None are recorded") {
+	if a := w.ask("GET", "/subscriptions/"+id, ""); a.status != 200 || !strings.Contains(a.body, "No attempt is recorded") {
 		t.Errorf("%d %s", a.status, a.body)
 	}
 	a := w.ask("GET", "/", "", func(r *http.Request) { r.Header.Set("Anonymous", "yes") })

@@ -82,10 +82,10 @@ func allowBreaks(s string) template.HTML {
 
 var breaks = strings.NewReplacer("://", "://<wbr>", "/", "/<wbr>")
 
-// formatWhen formats a time as HTML, both relative to now and as an exact time.
+// formatWhen formats a time as HTML, both relative to now and as an exact time. It returns "" for the zero time.
 func formatWhen(t time.Time) template.HTML {
 	if t.IsZero() {
-		return "–"
+		return ""
 	}
 	exact := t.UTC().Format("2006-01-02 15:04:05Z")
 	d, form := time.Since(t), "%s ago"
@@ -161,6 +161,7 @@ type view struct {
 	Picked        url.Values          // the same filter
 	Subscription  *operator.WebhookInfo
 	Attempts      []operator.Attempt
+	OtherAttempts int // the number of attempts that are older than Attempts
 	Connections   []operator.Connection
 	More          string // URL of the next page
 }
@@ -331,6 +332,9 @@ func (h *handler) tailPage(w http.ResponseWriter, r *http.Request, actor string)
 	h.render(w, r, http.StatusOK, "tail.html", v)
 }
 
+// maxDetails is the maximum number of attempts or deliveries on the first page of a subscription or an event.
+const maxDetails = 20
+
 // showSubscription shows one subscription, and its attempts if the actor may see them.
 func (h *handler) showSubscription(w http.ResponseWriter, r *http.Request, actor string, i operator.WebhookInfo, v view) {
 	if h.authorize(r, actor, Action{Verb: Attempts, Subscription: i.ID, Principal: i.Principal, Event: i.Event}) == nil {
@@ -345,6 +349,10 @@ func (h *handler) showSubscription(w http.ResponseWriter, r *http.Request, actor
 			return
 		}
 		v.Delay = &d
+		if r.URL.Query().Get("attempts") != "all" {
+			v.OtherAttempts = max(len(v.Attempts)-maxDetails, 0)
+			v.Attempts = v.Attempts[:len(v.Attempts)-v.OtherAttempts]
+		}
 	}
 	i = withShownURL(i)
 	v.Title, v.Subscription = "Subscription "+i.ID, &i

@@ -91,7 +91,7 @@ func newWorld(t *testing.T, change ...func(*callbacks.Options)) *world {
 	w.es, err = server.New(mcp.NewServer(&mcp.Implementation{Name: "test", Version: "1"}, nil), server.Options{
 		Operators: operators.New(),
 		Logger:    slog.New(slog.DiscardHandler), Store: w.store,
-		Webhooks: webhooks.New(webhooks.Options{Callbacks: reach,
+		Webhooks: webhooks.New(webhooks.Options{Callbacks: reach, Attempts: webhooks.Attempts{PerSubscription: 100},
 			Retry: webhooks.Retry{Schedule: []time.Duration{0, time.Hour}, Suspend: webhooks.Suspension{Rate: 0.5, Min: 1, Span: -1}}}),
 	})
 	if err != nil {

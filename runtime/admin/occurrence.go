@@ -120,6 +120,10 @@ func (h *handler) occurrencePages(add adder) {
 		h.render(w, r, http.StatusOK, "find.html", v)
 	})
 	add("GET", "/types/{name}/occurrences/{position}", func(w http.ResponseWriter, r *http.Request, actor string) {
+		if q := r.URL.Query(); !q.Has("limit") {
+			q.Set("limit", strconv.Itoa(maxDetails))
+			r.URL.RawQuery = q.Encode()
+		}
 		if p, ok := h.occurrenceDetails(w, r, actor); ok {
 			h.render(w, r, http.StatusOK, "occurrence.html", view{Title: "Event " + p.Occurrence.EventID, Occurrence: &p, Payloads: h.payloads, More: nextPageURL(r, p.Next)})
 		}

@@ -125,6 +125,41 @@ func TestWithinReach(t *testing.T) {
 	}
 }
 
+// On a phone of 390 pixels, the page of a subscription with 100 attempts is at most eight screens long, its actions are above
+// the attempts, and a row of the events is short. No page is wider than the screen.
+func TestPhone(t *testing.T) {
+	s := newSite(t, "Fires when an order was placed.")
+	id := s.subscribe("ann", "/hooks/orders")
+	for i := range 100 {
+		s.emit(fmt.Sprintf("evt_%032d", i))
+	}
+	until(t, "the attempts", func() bool { all, err := s.es.Admin().Attempts(t.Context(), id); return err == nil && len(all) == 100 })
+	phone := func(path string) *tab {
+		p := s.open(path)
+		p.do(chromedp.EmulateViewport(390, 800))
+		if w := eval[int](p, "document.documentElement.scrollWidth"); w > 390 {
+			t.Errorf("%s is %d wide", path, w)
+		}
+		return p
+	}
+	p := phone("/subscriptions/" + id)
+	if h := eval[int](p, "document.documentElement.scrollHeight"); h > 8*800 {
+		t.Errorf("the page of a subscription is %d high", h)
+	}
+	attempts := eval[float64](p, "document.querySelector('[aria-label=Attempts]').getBoundingClientRect().top")
+	for _, verb := range []string{"pause", "resume", "replay", "end"} {
+		if y := eval[float64](p, fmt.Sprintf("document.querySelector('form[action$=\"/%s\"] button').getBoundingClientRect().bottom", verb)); y > attempts {
+			t.Errorf("%s is at %v, below the attempts at %v", verb, y, attempts)
+		}
+	}
+	p = phone("/events?since=10m")
+	if h := eval[float64](p, "Math.max(...[...document.querySelectorAll('tbody tr')].map(row => row.getBoundingClientRect().height))"); h > 160 {
+		t.Errorf("a row of the events is %v high", h)
+	}
+	phone("/subscriptions/" + id + "?attempts=all")
+	phone("/types/order.created/occurrences/1")
+}
+
 // named looks for what has no name in the tree that screen readers get, and returns how much of each role it has.
 func (p *tab) named(path string) (found map[string]int) {
 	p.t.Helper()

@@ -129,7 +129,7 @@ func newSite(t *testing.T, description string) *site {
 	s.es, err = server.New(mcp.NewServer(&mcp.Implementation{Name: "test", Version: "1"}, nil), server.Options{
 		Operators: operators.New(),
 		Logger:    slog.New(slog.DiscardHandler),
-		Webhooks: webhooks.New(webhooks.Options{Callbacks: callbacks.Options{AllowOrigins: []string{s.endpoint.URL}}, Quota: webhooks.Quota{PerPrincipal: -1},
+		Webhooks: webhooks.New(webhooks.Options{Callbacks: callbacks.Options{AllowOrigins: []string{s.endpoint.URL}}, Attempts: webhooks.Attempts{PerSubscription: 100}, Quota: webhooks.Quota{PerPrincipal: -1},
 			Retry: webhooks.Retry{Schedule: []time.Duration{0, time.Hour}, Suspend: webhooks.Suspension{Rate: 0.5, Min: 1, Span: -1}}}),
 	})
 	if err != nil {

@@ -1,0 +1,56 @@
+package admin_test
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+)
+
+// TestDetailsInPages expects the actions of a subscription above its attempts, and 20 attempts or deliveries on a page
+// with a link to the others. The API returns all attempts.
+func TestDetailsInPages(t *testing.T) {
+	w := newWorld(t)
+	id := w.subscribe("ann", "/a")
+	for i := range 25 {
+		if err := w.emit.Emit(t.Context(), payload{}, events.WithID(fmt.Sprint("evt_", i))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.until("25 attempts", func() bool { made, err := w.es.Admin().Attempts(t.Context(), id); return err == nil && len(made) == 25 })
+	rows := func(path string) int { return strings.Count(w.ask("GET", path, "").body, ">Send again</button>") }
+	path := "/subscriptions/" + id
+	page := w.ask("GET", path, "")
+	w.shows("20 attempts", page, `<a href="?attempts=all">5 earlier attempts</a>`)
+	if n := rows(path); n != 20 {
+		t.Errorf("the page has %d attempts", n)
+	}
+	if strings.Index(page.body, "<h2>Actions") > strings.Index(page.body, "<h2>Attempts") {
+		t.Error("the actions follow the attempts")
+	}
+	if n := rows(path + "?attempts=all"); n != 25 {
+		t.Errorf("the page of all attempts has %d", n)
+	}
+	all := get[struct{ Attempts []any }](w, "/api/subscriptions/"+id+"/attempts")
+	if len(all.Attempts) != 25 {
+		t.Errorf("the API has %d attempts", len(all.Attempts))
+	}
+	for i := range 24 {
+		w.subscribe(fmt.Sprint("p", i), "/many")
+	}
+	if err := w.emit.Emit(t.Context(), payload{}, events.WithID("evt_last")); err != nil {
+		t.Fatal(err)
+	}
+	w.until("deliveries", func() bool { return len(w.came()) == 25+25 })
+	path = "/types/ping/occurrences/26"
+	next := regexp.MustCompile(`<a href="(\?[^"]*)">Next page`).FindStringSubmatch(w.ask("GET", path, "").body)
+	if len(next) != 2 {
+		t.Fatal("the page of an event with 25 deliveries has no next page")
+	}
+	first, second := rows(path), rows(path+strings.ReplaceAll(next[1], "&amp;", "&"))
+	if first > 20 || first+second != 25 {
+		t.Errorf("the pages of an event have %d and %d deliveries", first, second)
+	}
+}
