@@ -32,7 +32,6 @@ var pages = template.Must(template.New("").Funcs(template.FuncMap{
 	"took":   formatDuration,
 	"ofMs":   func(ms float64) string { return formatDuration(time.Duration(ms * float64(time.Millisecond))) },
 	"tabs":   func() []tab { return tabs },
-	"https":  func(s string) bool { return strings.HasPrefix(s, "https://") },
 	"key":    rand.Text,
 	"hostOf": operator.HostOf,
 	"rate":   func(perMinute float64) string { return strconv.FormatFloat(perMinute, 'f', 1, 64) },

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
+	"github.com/mcpe-gen/mcpe-gen/runtime/server/callbacks"
 )
 
 // TestDetailsInPages expects the actions of a subscription above its attempts, and 20 attempts or deliveries on a page
@@ -52,5 +54,25 @@ func TestDetailsInPages(t *testing.T) {
 	first, second := rows(path), rows(path+strings.ReplaceAll(next[1], "&amp;", "&"))
 	if first > 20 || first+second != 25 {
 		t.Errorf("the pages of an event have %d and %d deliveries", first, second)
+	}
+}
+
+// TestEndpointsAreText expects no link to an endpoint, because a click would send it a request from an operator's browser.
+func TestEndpointsAreText(t *testing.T) {
+	w := newWorld(t, func(o *callbacks.Options) { o.AllowOrigins = append(o.AllowOrigins, "https://hooks.example.test") })
+	id, err := w.es.Admin().Subscribe(t.Context(), operator.SubscribeRequest{SubscriptionKey: operator.SubscriptionKey{
+		Principal: "ann", Event: "ping", URL: "https://hooks.example.test/orders"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := w.emit.Emit(t.Context(), payload{}, events.WithID("evt_1")); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{"/subscriptions", "/subscriptions/" + id, "/types/ping/occurrences/1", "/subscriptions/" + id + "/replay?position=1", "/act?verb=pause&all=true"} {
+		page := w.ask("GET", path, "")
+		w.shows(path, page, `<span class="selectable">https://<wbr>hooks.example.test/<wbr>orders</span>`)
+		if strings.Contains(page.body, `href="https:`) {
+			t.Errorf("%s links to the endpoint", path)
+		}
 	}
 }

@@ -365,6 +365,17 @@ func TestMany(t *testing.T) {
 	}
 }
 
+// One click on the URL of an endpoint selects the whole URL, so that it can be copied.
+func TestSelectEndpoint(t *testing.T) {
+	s := newSite(t, "Orders.")
+	id := s.subscribe("ann", "/hooks/orders")
+	p := s.open("/subscriptions/" + id)
+	p.do(chromedp.Click(".selectable", chromedp.ByQuery))
+	if got, want := eval[string](p, "getSelection().toString()"), s.endpoint.URL+"/hooks/orders"; got != want {
+		t.Errorf("selected is %q, want %q", got, want)
+	}
+}
+
 // Text that subscribers and services choose stays text, wherever it is shown.
 func TestMarkupStaysText(t *testing.T) {
 	const evil = `<img src=x onerror="document.title='owned'"><script>document.title='owned'</script>"'>`
