@@ -81,9 +81,9 @@ var adminVerbs = []adminVerb{
 	{"disconnect URL ID", "End a stream, or the lease of a poller", nil},
 	{"revoke URL PRINCIPAL", "End everything that a principal has; Authorize decides whether it may come back", [][]string{{"yes"}}},
 	{"reopen URL TYPE", "End the termination of an event type", nil},
-	{"outbox URL", "List events from transactions that were put aside as invalid", nil},
-	{"putback URL ID", "Retry an event that was put aside", nil},
-	{"drop URL ID", "Delete an event that was put aside", [][]string{{"yes"}}},
+	{"outbox URL", "List rejected events, which are invalid events from transactions", nil},
+	{"putback URL ID", "Return a rejected event to the outbox", nil},
+	{"drop URL ID", "Delete a rejected event", [][]string{{"yes"}}},
 }
 
 func newAdmin(c *command) *cobra.Command {

@@ -166,7 +166,7 @@ func TestDoctor(t *testing.T) {
 			t.Errorf("%+v", l)
 		}
 	}
-	for _, check := range []string{"server", "connections", "schema", "rights", "generation", "lease", "round trip", "shards", "outbox", "put aside", "bloat", "clock", "notifications"} {
+	for _, check := range []string{"server", "connections", "schema", "rights", "generation", "lease", "round trip", "shards", "outbox", "rejected", "bloat", "clock", "notifications"} {
 		says(t, r, check, checkup.OK)
 	}
 	r, _ = examined(t, db, "--lease", "1h")
@@ -199,7 +199,7 @@ func TestDoctor(t *testing.T) {
 		}
 	}
 	says(t, r, "outbox", checkup.Fail, "1 occurrences wait", "2m", `"log"`)
-	says(t, r, "put aside", checkup.Warn, "1 occurrences")
+	says(t, r, "rejected", checkup.Warn, "1 occurrences")
 	says(t, r, "oldest snapshot", checkup.OK, fmt.Sprint("pid ", report.PgConn().PID()), "the nightly report")
 	says(t, r, "bloat", checkup.Warn, "marks has 20000 dead rows")
 	if code != exitDoctor {
@@ -295,7 +295,7 @@ func TestDoctorRelay(t *testing.T) {
 	defer box.Close()
 	r, _ = examined(t, db)
 	says(t, r, "schema", checkup.OK, "in another store")
-	for _, check := range []string{"relay schema", "relay rights", "relay outbox", "relay put aside", "relay"} {
+	for _, check := range []string{"relay schema", "relay rights", "relay outbox", "relay rejected", "relay"} {
 		says(t, r, check, checkup.OK)
 	}
 	if r, _ := examined(t, db, "--outbox", ""); lines(r) != 0 {
@@ -306,7 +306,7 @@ func TestDoctorRelay(t *testing.T) {
 		`INSERT INTO mcpe_outbox.rejected (at, reason, log, event_id, timestamp, data, once, above) VALUES (now(), 'bad', 'log', 'x', '', '{', false, 0)`)
 	r, code := examined(t, db)
 	says(t, r, "relay outbox", checkup.Fail, "1 occurrences wait", "2m", `"log"`)
-	says(t, r, "relay put aside", checkup.Warn, "1 occurrences")
+	says(t, r, "relay rejected", checkup.Warn, "1 occurrences")
 	if code != exitDoctor {
 		t.Errorf("exit code %d", code)
 	}

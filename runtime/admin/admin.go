@@ -42,7 +42,7 @@ const (
 	// ShowType shows an event type with its schemas. Tail follows occurrences live.
 	ShowType Verb = "type"
 	Tail     Verb = "tail"
-	// ListOutbox lists outbox entries that were set aside because they are not valid occurrences.
+	// ListOutbox lists the rejected outbox entries, which are not valid occurrences.
 	ListOutbox Verb = "outbox"
 	// Show shows one subscription. Attempts shows the attempts of one subscription, or of all subscriptions that match
 	// the filter.
@@ -72,7 +72,7 @@ const (
 	ListAudit Verb = "audit"
 	// ShowCluster shows the processes that share the store.
 	ShowCluster Verb = "cluster"
-	// PutBack returns to the outbox an entry that was set aside. Drop deletes it.
+	// PutBack returns a rejected entry to the outbox. Drop deletes it.
 	PutBack Verb = "putback"
 	Drop    Verb = "drop"
 )
@@ -86,7 +86,7 @@ type Action struct {
 	Subscription, Connection string
 	// Host is the callback host of the filter.
 	Host string
-	// Rejected is the number of the outbox entry that was set aside, if any.
+	// Rejected is the number of the rejected outbox entry, if any.
 	Rejected string
 	// Principal and Event are the values of the subscription or connection, or of the filters of a list.
 	Principal, Event string

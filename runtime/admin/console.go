@@ -52,7 +52,7 @@ var pages = template.Must(template.New("").Funcs(template.FuncMap{
 type tab struct{ Path, Name string }
 
 var tabs = []tab{{"", "Overview"}, {"subscriptions", "Subscriptions"}, {"endpoints", "Endpoints"}, {"latency", "Latency"}, {"events", "Events"},
-	{"connections", "Connections"}, {"outbox", "Put aside"}, {"audit", "Audit"}, {"tail", "Live tail"}, {"openapi.yaml", "API"}}
+	{"connections", "Connections"}, {"outbox", "Rejected"}, {"audit", "Audit"}, {"tail", "Live tail"}, {"openapi.yaml", "API"}}
 
 // An endpointTable is a table of subscriptions.
 type endpointTable struct {
@@ -245,7 +245,7 @@ func (h *handler) console(add adder) {
 	add("POST", "/connections/{id}/disconnect", h.buttonAction(Disconnect))
 	add("GET", "/outbox", func(w http.ResponseWriter, r *http.Request, actor string) {
 		if p, ok := h.rejectedEntries(w, r, actor); ok {
-			h.render(w, r, http.StatusOK, "outbox.html", view{Title: "Put aside", Rejected: p.Rejected, More: nextPageURL(r, p.Next)})
+			h.render(w, r, http.StatusOK, "outbox.html", view{Title: "Rejected events", Rejected: p.Rejected, More: nextPageURL(r, p.Next)})
 		}
 	})
 	for _, verb := range []Verb{PutBack, Drop} {

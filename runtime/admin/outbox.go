@@ -8,14 +8,13 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
 )
 
-// A rejectedPage is a page of the outbox entries that were set aside.
+// A rejectedPage is a page of rejected outbox entries.
 type rejectedPage struct {
 	Rejected []operator.Rejected `json:"rejected"`
 	Next     string              `json:"next,omitempty"`
 }
 
-// rejectedEntries returns a page of the outbox entries that were set aside. If ok is false, it has written an error
-// response.
+// rejectedEntries returns a page of rejected outbox entries. If ok is false, it has written an error response.
 func (h *handler) rejectedEntries(w http.ResponseWriter, r *http.Request, actor string) (p rejectedPage, ok bool) {
 	if !h.authorizeOrFail(w, r, actor, Action{Verb: ListOutbox}) {
 		return p, false

@@ -21,7 +21,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/memory"
 )
 
-// aside is a store with an outbox of which some was put aside.
+// aside is a store with an outbox of which some was rejected.
 type aside struct {
 	*memory.Store
 	rows []operator.Rejected
@@ -52,9 +52,9 @@ func (a *aside) Drop(_ context.Context, id int64) (bool, error) {
 	return len(a.rows) < n, nil
 }
 
-// K2: what transactions emitted and was put aside is shown, in pages, and put back or dropped, by the API and
+// K2: what transactions emitted and was rejected is shown, in pages, and put back or dropped, by the API and
 // by the console's buttons.
-func TestREP20PutAside(t *testing.T) {
+func TestREP20Rejected(t *testing.T) {
 	w := newWorld(t)
 	st := &aside{Store: memory.New()}
 	for id := range int64(5) {
@@ -96,7 +96,7 @@ func TestREP20PutAside(t *testing.T) {
 	if !slices.Equal(ids, []int64{1, 2, 3, 4, 5}) {
 		t.Fatalf("listed %v", ids)
 	}
-	if a := w.ask("GET", "/", ""); !strings.Contains(a.body, `href="/outbox">were put aside`) {
+	if a := w.ask("GET", "/", ""); !strings.Contains(a.body, `href="/outbox">Some events from transactions</a> were rejected`) {
 		t.Errorf("the overview says nothing: %s", a.body)
 	}
 	if a := w.ask("GET", "/outbox", ""); a.status != 200 || strings.Contains(a.body, "<b>no") || !strings.Contains(a.body, "outbox/5/drop") {
@@ -119,7 +119,7 @@ func TestREP20PutAside(t *testing.T) {
 	}
 	denied = true
 	w.isProblem("not authorized", w.ask("GET", "/api/outbox", ""), 403, "forbidden")
-	if a := w.ask("GET", "/", ""); a.status != 200 || strings.Contains(a.body, "were put aside") {
+	if a := w.ask("GET", "/", ""); a.status != 200 || strings.Contains(a.body, "were rejected") {
 		t.Errorf("the overview of who may not see it: %d", a.status)
 	}
 }

@@ -30,7 +30,7 @@ func (h *handler) overview(w http.ResponseWriter, r *http.Request, actor string)
 	}
 	if h.authorize(r, actor, Action{Verb: ListOutbox}) == nil {
 		some, err := h.admin.Rejected(r.Context(), 0, 1)
-		unread("the rows put aside", err)
+		unread("the rejected events", err)
 		v.AnyRejected = len(some) > 0
 	}
 	var err error

@@ -409,11 +409,11 @@ type Abandoned struct {
 	Attempt Attempt `json:"attempt"`
 }
 
-// A Rejected is an outbox occurrence that was set aside and is not delivered. The fields contain the values that were
+// A Rejected is an invalid outbox occurrence, which is not delivered. The fields contain the values that were
 // written to the outbox, but EventID is truncated to 256 bytes.
 type Rejected struct {
 	ID int64 `json:"id,string"`
-	// At is the time when the occurrence was set aside, according to the store's clock. Reason explains why.
+	// At is the time when the occurrence was rejected, according to the store's clock. Reason explains why.
 	At     time.Time `json:"at"`
 	Reason string    `json:"reason"`
 	// Log is the name of the log, truncated to 256 bytes.

@@ -71,7 +71,7 @@ var rows = [...]row{
 	telemetry.Polls:             {server, counter, "poll.answers", "{poll}", "Answered polls, including polls of read tools.", ""},
 	telemetry.Frames:            {server, counter, "stream.frames", "{frame}", "Frames written to streams.", frameKey},
 	telemetry.StoreDuration:     {server, seconds, "store.duration", "s", "Duration of operations of a durable store.", operationKey},
-	telemetry.OutboxRejected:    {server, counter, "outbox.rejected", "{occurrence}", "Invalid outbox entries that were set aside.", ""},
+	telemetry.OutboxRejected:    {server, counter, "outbox.rejected", "{occurrence}", "Rejected outbox entries.", ""},
 	telemetry.Deliveries:        {webhook, counter, "webhook.deliveries", "{occurrence}", "Occurrences that were settled, by outcome.", ""},
 	telemetry.DeliveryAttempts:  {webhook, counter, "webhook.attempts", "{attempt}", "Requests to endpoints.", envelopeKey},
 	telemetry.DeliveryDuration:  {webhook, seconds, "webhook.attempt.duration", "s", "Time from the signature of a request to its answer or failure.", ""},

@@ -28,7 +28,7 @@ import (
 )
 
 // K3: who may only insert into the outbox gives no orders and emits nothing that Emit would refuse. What is
-// put aside is counted and shown, and put back or dropped by the operator (K2).
+// rejected is counted and shown, and put back or dropped by the operator (K2).
 func TestREP20TheOutboxGivesNoRights(t *testing.T) {
 	t.Parallel()
 	schema := pgtest.Schema(t)
@@ -69,7 +69,7 @@ func TestREP20TheOutboxGivesNoRights(t *testing.T) {
 	wantStrings(t, "poll", pollFrom(t, m.Server, start, "").ids(), "good", "emitted")
 	a := m.Admin()
 	var found []operator.Rejected
-	waitUntil(t, "all are put aside", func() bool {
+	waitUntil(t, "all are rejected", func() bool {
 		var err error
 		if found, err = a.Rejected(t.Context(), 0, 100); err != nil {
 			t.Fatal(err)

@@ -76,7 +76,7 @@ const (
 	Polls             // answered polls
 	Frames            // written to streams; Detail is event or control
 	StoreDuration     // of an operation of a durable store; Detail is its name
-	OutboxRejected    // outbox entries that were set aside
+	OutboxRejected    // rejected outbox entries
 	Deliveries        // occurrences that were settled for webhook subscriptions
 	DeliveryAttempts  // requests to endpoints; Detail is the envelope
 	DeliveryDuration  // of a request to an endpoint

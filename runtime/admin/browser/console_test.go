@@ -73,7 +73,7 @@ func TestPages(t *testing.T) {
 		{"/act?verb=pause&all=true", "Pause subscriptions", good},
 		{"/act?verb=send&since=10m&all=true", "Send again what failed", "There is nothing to do."},
 		{"/connections", "Connections", "carol"},
-		{"/outbox", "Put aside", "Nothing was put aside."},
+		{"/outbox", "Rejected events", "No event was rejected."},
 		{"/tail?event=order.created", "Live tail", "Connected"},
 	} {
 		p := s.open(c.path)

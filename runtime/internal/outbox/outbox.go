@@ -1,5 +1,5 @@
 // Package outbox reads and modifies the two tables of an outbox in PostgreSQL. The table outbox contains the
-// occurrences emitted in the author's transactions. The table rejected contains the occurrences that were set aside. A
+// occurrences emitted in the author's transactions. The table rejected contains the invalid occurrences. A
 // [Mover] moves rows to their logs. Package postgres provides a Mover for logs in the same database, and package
 // pgoutbox provides one for any other store. Each Mover uses tables in a separate schema. The package makes no
 // compatibility promise.
@@ -32,7 +32,7 @@ const (
 	columns = "log, event_id, timestamp, data, meta, targets, once, above"
 	// MaxName is the maximum length in bytes of a log's name.
 	MaxName = 1024
-	// maxWaiting is the maximum size in bytes of a row and of a page. A larger row is set aside without being read.
+	// maxWaiting is the maximum size in bytes of a row and of a page. A larger row is rejected without being read.
 	maxWaiting = 16 << 20
 )
 
@@ -126,7 +126,7 @@ type Row struct {
 	store.Outgoing
 	size  int64
 	age   time.Duration
-	fault error // why it is set aside; nil for none
+	fault error // why it is rejected; nil for none
 }
 
 // ID returns the row's id in the table.

@@ -163,7 +163,7 @@ func TestREP20ChosenTime(t *testing.T) {
 }
 
 // REP-20: rows that are moved together have different ids and a bounded size; refused rows are found one by one, and
-// all rows of an unopened log are set aside, in the order of the outbox.
+// all rows of an unopened log are rejected, in the order of the outbox.
 func TestREP20Groups(t *testing.T) {
 	t.Parallel()
 	b := newBed(t)
@@ -190,7 +190,7 @@ func TestREP20Groups(t *testing.T) {
 		}
 	}
 	if want := []string{"none 1", "none 2", "none 1", "refused", "none refused", "none 3"}; !slices.Equal(ids, want) {
-		t.Errorf("put aside were %q, want %q", ids, want)
+		t.Errorf("rejected were %q, want %q", ids, want)
 	}
 }
 

@@ -9,11 +9,11 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
 )
 
-// maxReason is the maximum length in bytes of the stored reason for setting a row aside.
+// maxReason is the maximum length in bytes of the stored reason for rejecting a row.
 const maxReason = 1024
 
-// putAside moves rows to the table rejected, preserving their order.
-func (t *Table) putAside(ctx context.Context, db DB, rows []Row) error {
+// reject moves rows to the table rejected, preserving their order.
+func (t *Table) reject(ctx context.Context, db DB, rows []Row) error {
 	ids, reasons := make([]int64, len(rows)), make([]string, len(rows))
 	for i, r := range rows {
 		ids[i], reasons[i] = r.id, sanitizeReason(r.fault.Error())
@@ -25,7 +25,7 @@ func (t *Table) putAside(ctx context.Context, db DB, rows []Row) error {
 		return err
 	}
 	r := rows[0]
-	t.Logger.Error("mcp events: an event emitted in a transaction is invalid and was put aside",
+	t.Logger.Error("mcp events: an event emitted in a transaction is invalid and was rejected",
 		"rows", len(rows), "log", r.Log, "eventId", r.Entry.EventID, "error", reasons[0])
 	return nil
 }

@@ -28,9 +28,9 @@ const (
 type Mover interface {
 	DB
 	// Move appends rows to their log, in order, and ensures that they are deleted. faults has, for each row, the
-	// reason for setting it aside instead, or nil; faults itself may be nil. No two rows have the same id and
+	// reason for rejecting it instead, or nil; faults itself may be nil. No two rows have the same id and
 	// audience. Move is called from several goroutines. After an error that matches [engine.ErrNoLog] or
-	// [engine.ErrRefused], rows are also set aside.
+	// [engine.ErrRefused], rows are also rejected.
 	Move(ctx context.Context, log string, rows []Row) (faults []error, err error)
 }
 
@@ -117,7 +117,7 @@ type failedMove struct {
 	err  error
 }
 
-// Settle moves rows to their logs; see [engine.Outbox]. It sets aside rows that are invalid or that check rejects. If
+// Settle moves rows to their logs; see [engine.Outbox]. It rejects rows that are invalid or that check rejects. If
 // check fails for a row, or an append fails, the following rows of that log remain in the outbox.
 func (t *Table) Settle(ctx context.Context, m Mover, rows []Row, check func(context.Context, store.Outgoing) (fault, err error)) (done Settled, err error) {
 	done.failed = map[string]failedMove{}
@@ -172,14 +172,14 @@ func (t *Table) Settle(ctx context.Context, m Mover, rows []Row, check func(cont
 		return done, ends
 	}
 	slices.SortFunc(bad, func(a, b Row) int { return cmp.Or(cmp.Compare(a.tx, b.tx), cmp.Compare(a.id, b.id)) })
-	if err := t.putAside(ctx, m, bad); err != nil {
+	if err := t.reject(ctx, m, bad); err != nil {
 		return done, err
 	}
 	done.rejected = len(bad)
 	return done, nil
 }
 
-// moveAll moves rows of one log until an append fails. It returns the rows to set aside.
+// moveAll moves rows of one log until an append fails. It returns the rows to reject.
 func moveAll(ctx context.Context, m Mover, log string, rows []Row) (faulty []Row, err error) {
 	for len(rows) > 0 {
 		n := groupSize(rows)

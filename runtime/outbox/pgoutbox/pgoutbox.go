@@ -170,7 +170,7 @@ func (b *Outbox) prepare(ctx context.Context, tx pgx.Tx) error {
 // transaction. See REP-20.
 //
 // The transaction must be in the same database. The role needs USAGE on the schema and on the sequence outbox_id_seq,
-// and INSERT on the table outbox. When an occurrence is moved, it is set aside if it is invalid or if the log retains
+// and INSERT on the table outbox. When an occurrence is moved, it is rejected if it is invalid or if the log retains
 // its id with different data (OCC-5).
 func (b *Outbox) EmitPgx(ctx context.Context, tx interface {
 	Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error)
@@ -193,16 +193,16 @@ func wrapEmitError(err error) error {
 	return nil
 }
 
-// Waiting returns the number of waiting occurrences, the age of the oldest one, and the number of occurrences set
-// aside. Waiting counts rows, so its cost grows with their number.
-func (b *Outbox) Waiting(ctx context.Context) (rows int, oldest time.Duration, setAside int, err error) {
+// Waiting returns the number of waiting occurrences, the age of the oldest one, and the number of rejected
+// ones. Waiting counts rows, so its cost grows with their number.
+func (b *Outbox) Waiting(ctx context.Context) (rows int, oldest time.Duration, rejected int, err error) {
 	var age float64
 	err = b.pool.QueryRow(ctx, b.qualify(`SELECT count(*), coalesce(extract(epoch FROM clock_timestamp()) - extract(epoch FROM min(at)), 0)::float8,
-		(SELECT count(*) FROM @.rejected) FROM @.outbox`)).Scan(&rows, &age, &setAside)
+		(SELECT count(*) FROM @.rejected) FROM @.outbox`)).Scan(&rows, &age, &rejected)
 	if err != nil {
 		return 0, 0, 0, fmt.Errorf("counting waiting rows in the outbox: %w", err)
 	}
-	return rows, outbox.Age(age), setAside, nil
+	return rows, outbox.Age(age), rejected, nil
 }
 
 // Relay returns the relay for server.Options.Outbox. It moves committed occurrences to the logs of the given store. The

@@ -256,12 +256,12 @@ func (r *rig) wants(log string, want ...string) {
 	}
 }
 
-func (r *rig) waiting(rows, setAside int) time.Duration {
+func (r *rig) waiting(rows, rejected int) time.Duration {
 	r.t.Helper()
 	got, oldest, aside, err := r.box.Waiting(r.t.Context())
 	must(r.t, err)
-	if got != rows || aside != setAside || (oldest > 0) != (rows > 0) {
-		r.t.Errorf("%d rows wait, the oldest for %v, and %d are set aside; want %d and %d", got, oldest, aside, rows, setAside)
+	if got != rows || aside != rejected || (oldest > 0) != (rows > 0) {
+		r.t.Errorf("%d rows wait, the oldest for %v, and %d are rejected; want %d and %d", got, oldest, aside, rows, rejected)
 	}
 	return oldest
 }
@@ -457,7 +457,7 @@ func TestOB1StandingStill(t *testing.T) {
 	r.waiting(0, 0)
 }
 
-// OB-3: a row that cannot be appended is set aside with the reason, counted, logged at level error, and blocks no
+// OB-3: a row that cannot be appended is rejected with the reason, counted, logged at level error, and blocks no
 // others. It is put back after a repair, or dropped.
 func TestOB3SetAside(t *testing.T) {
 	t.Parallel()

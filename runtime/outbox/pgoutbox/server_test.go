@@ -103,7 +103,7 @@ func (s *site) ids(t *testing.T, log string) (ids []string) {
 }
 
 // OB-3, REP-20: a role that may only insert into the outbox emits whatever the server accepts from Emit. Other rows
-// are set aside, counted and repaired by the operator, and cannot reach the control log.
+// are rejected, counted and repaired by the operator, and cannot reach the control log.
 func TestOB3WhoMayInsert(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, server.Options{Retention: server.Retention{MaxAge: day}})
@@ -141,7 +141,7 @@ func TestOB3WhoMayInsert(t *testing.T) {
 	}
 	until(t, "the good one is there", func() bool { return slices.Equal(s.ids(t, "ticket.created"), []string{"good"}) })
 	var found []operator.Rejected
-	until(t, "the others are set aside", func() bool {
+	until(t, "the others are rejected", func() bool {
 		found, err = s.Admin().Rejected(t.Context(), 0, 100)
 		must(t, err)
 		return len(found) == len(bad)

@@ -95,7 +95,7 @@ func entryRow(schema, log, id, timestamp, data, meta, targets, above string) str
 
 const goodTime = `'2026-01-01T00:00:00Z'`
 
-// K2, K3: a row with any kind of damage is set aside and does not block others, even if 600 of them come first; an
+// K2, K3: a row with any kind of damage is rejected and does not block others, even if 600 of them come first; an
 // empty value counts as NULL.
 func TestREP20DamagedRows(t *testing.T) {
 	t.Parallel()
@@ -122,7 +122,7 @@ func TestREP20DamagedRows(t *testing.T) {
 			entryRow(schema, `'log'`, `'after `+c.name+`'`, goodTime, `'{}'`, `NULL`, `NULL`, `0`),
 			entryRow(schema, `'other'`, `'`+c.name+`'`, goodTime, `'{}'`, `NULL`, `NULL`, `0`))
 		if n := o.drain(); n != 1 {
-			t.Errorf("%s: %d were put aside", c.name, n)
+			t.Errorf("%s: %d were rejected", c.name, n)
 		}
 		all, err := o.Rejected(t.Context(), 0, 10)
 		if err != nil || len(all) != 1 || !strings.Contains(all[0].Reason, c.reason) || all[0].EventID != "x" {
@@ -135,12 +135,12 @@ func TestREP20DamagedRows(t *testing.T) {
 		if got := ids(t, other); len(got) == 0 || got[len(got)-1] != c.name {
 			t.Errorf("%s: another log has %q", c.name, got)
 		}
-		// It is put back unchanged, and set aside once more.
+		// It is put back unchanged, and rejected once more.
 		if found, err := o.PutBack(t.Context(), all[0].ID); err != nil || !found {
 			t.Fatalf("%s: %v %v", c.name, found, err)
 		}
 		if n := o.drain(); n != 1 {
-			t.Errorf("%s: %d were put aside again", c.name, n)
+			t.Errorf("%s: %d were rejected again", c.name, n)
 		}
 		again, err := o.Rejected(t.Context(), all[0].ID, 10)
 		if err != nil || len(again) != 1 {
@@ -159,7 +159,7 @@ func TestREP20DamagedRows(t *testing.T) {
 		entryRow(schema, `'log'`, `'beyond'`, goodTime, `'{}'`, `NULL`, `NULL`, `0`))
 	began := time.Now()
 	if n := o.drain(); n != 600 {
-		t.Errorf("%d were put aside", n)
+		t.Errorf("%d were rejected", n)
 	}
 	if got := ids(t, l); got[len(got)-1] != "beyond" {
 		t.Error("what lies behind 600 damaged rows did not arrive")
@@ -174,12 +174,12 @@ func TestREP20ChosenIDs(t *testing.T) {
 	for range 2 {
 		pgtest.Exec(t, pgtest.URL(t), `INSERT INTO `+schema+`.outbox VALUES (-7, 'none', 'x', 'no', '{', NULL, NULL, false, 0)`)
 		if n := o.drain(); n != 1 {
-			t.Fatalf("%d were put aside", n)
+			t.Fatalf("%d were rejected", n)
 		}
 	}
 }
 
-// A row that the server refuses is set aside as well, and the others of its group are moved.
+// A row that the server refuses is rejected as well, and the others of its group are moved.
 func TestREP20RefusedByTheServer(t *testing.T) {
 	schema := pgtest.Schema(t)
 	o := newOutbox(t, open(t, schema, postgres.Options{}))
@@ -189,7 +189,7 @@ func TestREP20RefusedByTheServer(t *testing.T) {
 		pgtest.Exec(t, pgtest.URL(t), entryRow(schema, `'log'`, `'`+id+`'`, goodTime, `'{}'`, `NULL`, `NULL`, `0`))
 	}
 	if n := o.drain(); n != 1 {
-		t.Errorf("%d were put aside", n)
+		t.Errorf("%d were rejected", n)
 	}
 	if got := fmt.Sprint(ids(t, l)); got != "[1 2]" {
 		t.Errorf("moved %s", got)

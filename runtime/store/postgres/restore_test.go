@@ -174,7 +174,7 @@ func TestCUR8AppendWithoutALog(t *testing.T) {
 	pgtest.Exec(t, pgtest.URL(t), entryRow(schema, `'relayed'`, `'x'`, goodTime, `'{}'`, `NULL`, `NULL`, `0`), entryRow(schema, `'outbox'`, `'y'`, goodTime, `'{}'`, `NULL`, `NULL`, `0`),
 		`UPDATE `+schema+`.outbox SET once = true`)
 	if n := o.drain(); n != 0 {
-		t.Errorf("%d were put aside", n)
+		t.Errorf("%d were rejected", n)
 	}
 	if n := pgtest.Query(t, pgtest.URL(t), "SELECT string_agg(convert_from(event_id, 'UTF8'), ' ') FROM "+schema+".outbox"); n != "x" {
 		t.Errorf("in the outbox is %q", n)

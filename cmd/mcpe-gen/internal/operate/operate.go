@@ -124,7 +124,7 @@ var verbs = map[string]verb{
 		sum: []string{"leased", "generation", "heardAt", "outboxAgeMs", "unowned", "problems"}},
 	"outbox":  {method: "GET", path: "outbox", list: "rejected", columns: []string{"id", "at", "log", "eventId", "bytes", "reason"}},
 	"putback": {method: "POST", path: "outbox/%s/putback", args: []string{"ID"}},
-	"drop":    {method: "POST", path: "outbox/%s/drop", args: []string{"ID"}, final: "delete the row %s, which was put aside"},
+	"drop":    {method: "POST", path: "outbox/%s/drop", args: []string{"ID"}, final: "delete the rejected event %s"},
 	"reopen":  {method: "POST", path: "types/%s/reopen", args: []string{"TYPE"}},
 	"revoke": {method: "POST", path: "revoke", args: []string{"PRINCIPAL"}, final: "end everything that %s has",
 		body: func(args []string) any { return map[string]string{"principal": args[0]} }},

@@ -60,7 +60,7 @@ func (p *checker) runAll(ctx context.Context, tx pgx.Tx) error {
 		{"lease", true, p.checkLeases},
 		{"shards", true, p.checkShards},
 		{"outbox", true, p.checkOutbox},
-		{"put aside", true, p.checkRejected},
+		{"rejected", true, p.checkRejected},
 		{"relay", false, p.checkRelaySchema},
 		{"oldest snapshot", false, p.checkSnapshots},
 		{"bloat", false, p.checkBloat},
@@ -375,10 +375,10 @@ func (p *checker) checkPending(ctx context.Context, tx pgx.Tx, check, schema, ad
 }
 
 func (p *checker) checkRejected(ctx context.Context, tx pgx.Tx) error {
-	return p.checkPutAside(ctx, tx, "put aside", p.Schema)
+	return p.checkRejectedIn(ctx, tx, "rejected", p.Schema)
 }
 
-func (p *checker) checkPutAside(ctx context.Context, tx pgx.Tx, check, schema string) error {
+func (p *checker) checkRejectedIn(ctx context.Context, tx pgx.Tx, check, schema string) error {
 	var n int
 	var last *time.Time
 	err := tx.QueryRow(ctx, withSchema(schema, `SELECT count(*)::int, max(at) FROM (SELECT at FROM @.rejected ORDER BY id DESC LIMIT $1) AS r`), countMax).Scan(&n, &last)

@@ -81,7 +81,7 @@ func (p *checker) checkRelayPending(ctx context.Context, tx pgx.Tx) error {
 	err = p.checkPending(ctx, tx, "relay outbox", p.Outbox, "see whether the shard /outbox has an owner in the store of the events, with its doctor, and the owner's log for the reason; "+
 		"while that store is away rows wait, and nothing is lost")
 	if err == nil {
-		err = p.checkPutAside(ctx, tx, "relay put aside", p.Outbox)
+		err = p.checkRejectedIn(ctx, tx, "relay rejected", p.Outbox)
 	}
 	return err
 }

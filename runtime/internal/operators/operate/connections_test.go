@@ -292,7 +292,7 @@ func (o outbox) Rejected(_ context.Context, after int64, limit int) ([]operator.
 func (o outbox) PutBack(_ context.Context, id int64) (bool, error) { return id == 7, o.err }
 func (o outbox) Drop(_ context.Context, id int64) (bool, error)    { return id == 7, o.err }
 
-// REP-20: what was put aside is the outbox's; where there is none there is nothing.
+// REP-20: what was rejected is the outbox's; where there is none there is nothing.
 func TestREP20Rejected(t *testing.T) {
 	for _, fails := range []error{nil, errTest} {
 		b := operate.New(operate.Options{Outbox: outbox{err: fails}})

@@ -28,7 +28,7 @@ type row struct {
 	out store.Outgoing
 }
 
-// A rejectedRow is a row that was set aside.
+// A rejectedRow is a row that was rejected.
 type rejectedRow struct {
 	row
 	at     time.Time
@@ -148,7 +148,7 @@ func (c *Cluster) checkLog(log string) error {
 	return nil
 }
 
-// settle moves the row to its log or sets it aside. It does nothing if the row is no longer in the outbox.
+// settle moves the row to its log or rejects it. It does nothing if the row is no longer in the outbox.
 func (c *Cluster) settle(ctx context.Context, v verdict, done *engine.Sequenced) error {
 	i := slices.IndexFunc(c.outbox.rows, func(r row) bool { return r.id == v.id })
 	if i < 0 {

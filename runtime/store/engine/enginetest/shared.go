@@ -108,7 +108,7 @@ func TestOutbox(t *testing.T, o Shared) {
 		{"REP-20: occurrences are visible after the commit, in order, and never after a rollback", sharedOutbox},
 		{"REP-20: a transaction that commits late is not skipped", sharedOutboxLate},
 		{"REP-20, OCC-5: an existing id is not repeated", sharedOutboxOnce},
-		{"REP-20: invalid occurrences are set aside and do not block others", sharedOutboxRejects},
+		{"REP-20: invalid occurrences are rejected and do not block others", sharedOutboxRejects},
 		{"REP-7: only the outbox's owner moves it", sharedOutboxFence},
 	} {
 		t.Run(c.name, func(t *testing.T) {
