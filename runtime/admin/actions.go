@@ -132,7 +132,7 @@ func (t *task) validate() error {
 	} {
 		takes := slices.Contains(m.takes, t.action.Verb)
 		if m.given && !takes {
-			return badRequest(string(t.action.Verb) + " has no member " + m.name)
+			return badRequest(string(t.action.Verb) + " does not accept the member " + m.name)
 		}
 		if !m.given && takes && m.needed {
 			return badRequest("the member " + m.name + " is missing")
@@ -146,10 +146,10 @@ func (t *task) validate() error {
 			}
 		}
 		if given != 1 {
-			return badRequest("a replay needs one of the members cursor, since, position and eventId")
+			return badRequest("a replay requires exactly one of the members cursor, since, position and eventId")
 		}
 		if q.Cursor != nil && q.Until != "" {
-			return badRequest("a replay from a cursor has no member until")
+			return badRequest("a replay from a cursor does not accept the member until")
 		}
 	}
 	var err error
@@ -161,7 +161,7 @@ func (t *task) validate() error {
 	}
 	if q.Seen != "" {
 		if t.seen, err = time.Parse(time.RFC3339, q.Seen); err != nil || t.seen.IsZero() {
-			return badRequest("seen is the time of an attempt, such as 2026-11-22T14:00:00.123456Z")
+			return badRequest("seen must be the time of an attempt, such as 2026-11-22T14:00:00.123456Z")
 		}
 	}
 	return checkKey(t.key)
@@ -170,7 +170,7 @@ func (t *task) validate() error {
 // checkKey returns an error if the idempotency key is invalid.
 func checkKey(key string) error {
 	if key == "" || len(key) > maxKey || strings.ContainsFunc(key, func(r rune) bool { return r <= ' ' || r > '~' }) {
-		return badRequest("an Idempotency-Key of 1 to " + strconv.Itoa(maxKey) + " visible ASCII characters is needed, this one has " + strconv.Itoa(len(key)) + " bytes")
+		return badRequest("the Idempotency-Key must have 1 to " + strconv.Itoa(maxKey) + " visible ASCII characters; it has " + strconv.Itoa(len(key)) + " bytes")
 	}
 	return nil
 }
@@ -337,5 +337,5 @@ func readTime(name, text string) (time.Time, error) {
 			return midnight.Add(clock.Sub(clock.Truncate(24 * time.Hour))), nil
 		}
 	}
-	return time.Time{}, badRequest(name + " is a time such as 2026-11-22T14:00:00Z, a time of today in UTC such as 14:00, or how long ago it was, such as 90m")
+	return time.Time{}, badRequest(name + " must be a time such as 2026-11-22T14:00:00Z, a time of day in UTC such as 14:00, or a duration before now such as 90m")
 }

@@ -211,7 +211,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	head.Set("Referrer-Policy", "no-referrer")
 	head.Set("Cache-Control", "no-store")
 	if !h.isAllowedHost(r.Host) {
-		problem(w, http.StatusMisdirectedRequest, "foreign_host", "this host is not served here")
+		problem(w, http.StatusMisdirectedRequest, "foreign_host", "the host name is not in admin.Options.Hosts")
 		return
 	}
 	if err := h.origins.Check(r); err != nil {
@@ -250,11 +250,11 @@ func (h *handler) routes() {
 		h.mux.HandleFunc(path, func(w http.ResponseWriter, r *http.Request) {
 			list := strings.Join(allowed, ", ")
 			w.Header().Set("Allow", list)
-			h.refuse(w, r, http.StatusMethodNotAllowed, "method_not_allowed", "this takes "+list)
+			h.refuse(w, r, http.StatusMethodNotAllowed, "method_not_allowed", "method not allowed: use "+list)
 		})
 	}
 	h.mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		h.refuse(w, r, http.StatusNotFound, "no_such_page", "there is nothing at this path")
+		h.refuse(w, r, http.StatusNotFound, "no_such_page", "no page has this path")
 	})
 }
 

@@ -211,13 +211,13 @@ func TestNotThere(t *testing.T) {
 		status       int
 		says         string
 	}{
-		{"GET", "/nowhere", 404, "there is nothing at this path"},
-		{"GET", "/subscriptions/sub_x", 404, "the subscription: it is not there, or not any more"},
-		{"GET", "/types/unknown", 404, "the event type: it is not there, or not any more"},
-		{"GET", "/tail?event=unknown", 404, "the event type: it is not there, or not any more"},
+		{"GET", "/nowhere", 404, "no page has this path"},
+		{"GET", "/subscriptions/sub_x", 404, "the subscription: not found, or already removed"},
+		{"GET", "/types/unknown", 404, "the event type: not found, or already removed"},
+		{"GET", "/tail?event=unknown", 404, "the event type: not found, or already removed"},
 		{"GET", "/subscriptions?state=odd", 400, "state must be active, suspended, paused, unreadable or failing"},
 		{"GET", "/connections?limit=0", 400, "limit must be a number from 1 to 1000"},
-		{"POST", "/connections", 405, "this takes GET"},
+		{"POST", "/connections", 405, "method not allowed: use GET"},
 	} {
 		a := w.ask(c.method, c.path, "", html)
 		if a.status != c.status || a.header.Get("Content-Type") != "text/html; charset=utf-8" || !strings.Contains(a.body, c.says) || !strings.Contains(a.body, "<h1>"+http.StatusText(c.status)) {
@@ -544,7 +544,7 @@ func TestConsole(t *testing.T) {
 		t.Errorf("%d %v %s", a.status, a.header, a.body)
 	}
 	w.untilPerformed(id)
-	if a := w.ask("POST", "/subscriptions/"+id+"/resume", "key=e3", form); a.status != 404 || !strings.Contains(a.body, "not there") {
+	if a := w.ask("POST", "/subscriptions/"+id+"/resume", "key=e3", form); a.status != 404 || !strings.Contains(a.body, "not found") {
 		t.Errorf("%d %s", a.status, a.body)
 	}
 }
@@ -625,14 +625,14 @@ func TestOccurrence(t *testing.T) {
 	if a := w.ask("GET", "/occurrences?eventId=evt_1", ""); a.status != 303 || a.header.Get("Location") != path {
 		t.Errorf("%d %q", a.status, a.header.Get("Location"))
 	}
-	if a := w.ask("GET", "/occurrences?eventId=none", ""); a.status != 200 || !strings.Contains(a.body, "Not found.") {
+	if a := w.ask("GET", "/occurrences?eventId=none", ""); a.status != 200 || !strings.Contains(a.body, "No event has this id.") {
 		t.Errorf("%d %s", a.status, a.body)
 	}
 	if a := w.ask("GET", "/occurrences", ""); a.status != 200 {
 		t.Errorf("%d %s", a.status, a.body)
 	}
 	a := w.ask("GET", path, "")
-	for _, shows := range []string{"evt_1", "/subscriptions/" + good, "/subscriptions/" + held, "Payloads are not shown here", `value="evt_1"`, "waiting"} {
+	for _, shows := range []string{"evt_1", "/subscriptions/" + good, "/subscriptions/" + held, "Payloads are hidden", `value="evt_1"`, "waiting"} {
 		if a.status != 200 || !strings.Contains(a.body, shows) || strings.Contains(a.body, "secret") || strings.Contains(a.body, "token=") {
 			t.Errorf("%d, no %s in %s", a.status, shows, a.body)
 		}
@@ -730,7 +730,7 @@ func TestReplaySince(t *testing.T) {
 		t.Errorf("%+v", p)
 	}
 	preview := w.ask("GET", "/subscriptions/"+id+"/replay?since=&position=2&eventId=", "")
-	if preview.status != 200 || !strings.Contains(preview.body, "Deliver 2 events again") || !strings.Contains(preview.body, `name="position" value="2"`) {
+	if preview.status != 200 || !strings.Contains(preview.body, "Redeliver 2 events") || !strings.Contains(preview.body, `name="position" value="2"`) {
 		t.Errorf("%d %s", preview.status, preview.body)
 	}
 	for _, q := range []string{"", "?position=1&since=1h", "?position=0", "?since=x", "?cursor=c", "?position=1&position=2"} {

@@ -124,7 +124,7 @@ func (h *handler) api(add adder) {
 func answer(w http.ResponseWriter, status int, v any) {
 	b, err := json.Marshal(v)
 	if err != nil {
-		problem(w, http.StatusInternalServerError, "internal", "the answer cannot be written")
+		problem(w, http.StatusInternalServerError, "internal", "the response cannot be written")
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
@@ -165,7 +165,7 @@ func (h *handler) completeID(w http.ResponseWriter, r *http.Request, actor strin
 			if len(ids) > maxCandidates {
 				ids, more = ids[:maxCandidates], " and others"
 			}
-			h.refuse(w, r, http.StatusConflict, "ambiguous", prefix+" is the beginning of several ids: "+strings.Join(ids, ", ")+more)
+			h.refuse(w, r, http.StatusConflict, "ambiguous", prefix+" is a prefix of several ids: "+strings.Join(ids, ", ")+more)
 		}
 		return false
 	}
@@ -295,14 +295,14 @@ func readFilter(q url.Values, known ...string) (f filter, err error) {
 	f.limit = defaultPage
 	for name, values := range q {
 		if !slices.Contains(known, name) && name != "after" && name != "limit" {
-			return f, badRequest("there is no query parameter " + strconv.Quote(cut(name)))
+			return f, badRequest("unknown query parameter " + strconv.Quote(cut(name)))
 		}
 		if len(values) > 1 {
 			return f, badRequest("the query parameter " + name + " is given twice")
 		}
 		v := values[0]
 		if len(v) > maxFilter || !utf8.ValidString(v) {
-			return f, badRequest("the query parameter " + name + " has " + strconv.Itoa(len(v)) + " bytes, or is not UTF-8; at most " + strconv.Itoa(maxFilter) + " are taken")
+			return f, badRequest("the query parameter " + name + " has " + strconv.Itoa(len(v)) + " bytes; it must be UTF-8 with at most " + strconv.Itoa(maxFilter))
 		}
 		switch name {
 		case "principal":
@@ -333,7 +333,7 @@ func readFilter(q url.Values, known ...string) (f filter, err error) {
 				continue
 			}
 			if f.MinBehind, err = strconv.ParseInt(v, 10, 64); err != nil || f.MinBehind < 0 {
-				return f, badRequest("minBehind must be a number from 0")
+				return f, badRequest("minBehind must be an integer of at least 0")
 			}
 		case "failing":
 			if f.Failing = f.Failing || v == "true"; v != "" && v != "true" && v != "false" {
@@ -344,7 +344,7 @@ func readFilter(q url.Values, known ...string) (f filter, err error) {
 				continue
 			}
 			if f.Late, err = time.ParseDuration(v); err != nil || f.Late <= 0 {
-				return f, badRequest("late must be a time such as 90s, 5m or 2h")
+				return f, badRequest("late must be a duration such as 90s, 5m or 2h")
 			}
 		case "limit":
 			n, err := strconv.Atoi(v)

@@ -35,10 +35,10 @@ func clusterOf(c operator.Cluster, now time.Time) clusterBody {
 		wrong("This process has no lease and does no shared work.")
 	}
 	if unheard := now.Sub(c.HeardAt); c.HeardAt.IsZero() || unheard > maxUnheard {
-		wrong("This process does not receive orders from other processes: revocations take effect late, and deliveries wait.")
+		wrong("This process cannot read the changes of other processes: revocations take effect late, and deliveries wait.")
 	}
 	for _, work := range slices.Sorted(maps.Keys(c.Unowned)) {
-		wrong("Shards of %s without an owner: %d.", work, c.Unowned[work])
+		wrong("Unowned shards of %s: %d.", work, c.Unowned[work])
 	}
 	b.Problems = append(b.Problems, c.Missing...)
 	for _, s := range c.Conflicts {
@@ -49,7 +49,7 @@ func clusterOf(c operator.Cluster, now time.Time) clusterBody {
 		ms := float64(c.OutboxAge.Microseconds()) / 1000
 		b.OutboxAgeMs = &ms
 		if *c.OutboxAge > maxWaits {
-			wrong("Events from transactions wait in the outbox, or may: appending to a log fails, or reading the outbox.")
+			wrong("Events from transactions are waiting in the outbox: appending to a log or reading the outbox fails.")
 		}
 	}
 	return b

@@ -125,7 +125,7 @@ func TestSRV8Cluster(t *testing.T) {
 			t.Errorf("%+v", b)
 		}
 		for _, page := range []string{"/", "/cluster"} {
-			if a := w.ask("GET", page, ""); a.status != 200 || !strings.Contains(a.body, "Oldest in the outbox") || strings.Contains(a.body, "note bad") || strings.Contains(a.body, "<b>one") {
+			if a := w.ask("GET", page, ""); a.status != 200 || !strings.Contains(a.body, "Oldest outbox event") || strings.Contains(a.body, "note bad") || strings.Contains(a.body, "<b>one") {
 				t.Errorf("%s: %d %s", page, a.status, a.body)
 			}
 		}
@@ -142,7 +142,7 @@ func TestSRV8Cluster(t *testing.T) {
 			t.Errorf("cut off: %+v", b)
 		}
 		for _, page := range []string{"/", "/cluster"} {
-			if a := w.ask("GET", page, ""); !strings.Contains(a.body, "has no lease") || !strings.Contains(a.body, "does not receive orders") || !strings.Contains(a.body, "Shards of /outbox") {
+			if a := w.ask("GET", page, ""); !strings.Contains(a.body, "has no lease") || !strings.Contains(a.body, "cannot read the changes of other processes") || !strings.Contains(a.body, "Unowned shards of /outbox") {
 				t.Errorf("%s says nothing: %s", page, a.body)
 			}
 		}

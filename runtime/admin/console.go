@@ -98,7 +98,7 @@ func formatWhen(t time.Time) template.HTML {
 // formatDue formats the time of the next attempt.
 func formatDue(t time.Time) template.HTML {
 	if !t.IsZero() && t.Before(time.Now()) {
-		return "waits for its turn"
+		return "due now"
 	}
 	return formatWhen(t)
 }
@@ -358,9 +358,9 @@ func (h *handler) showSubscription(w http.ResponseWriter, r *http.Request, actor
 	switch r.URL.Query().Get("done") {
 	case "":
 	case acceptedNote:
-		v.Note = "The request is stored. The process that delivers performs it: reload the page to see the outcome."
+		v.Note = "The request is stored. The delivering process performs it; reload the page to see the result."
 	case string(Test):
-		v.Note = "The test event was emitted for this subscription. Its attempt will appear in the list."
+		v.Note = "The test event was emitted for this subscription. Its attempt will appear below."
 	case string(Unpause):
 		v.Note = "Deliveries continue."
 	case string(Pause):
@@ -384,7 +384,7 @@ func (h *handler) render(w http.ResponseWriter, r *http.Request, status int, nam
 	var b bytes.Buffer
 	if err := pages.ExecuteTemplate(&b, name, v); err != nil {
 		h.log.LogAttrs(r.Context(), slog.LevelError, "admin: writing a page", slog.Any("error", err))
-		problem(w, http.StatusInternalServerError, "internal", "the page cannot be written")
+		problem(w, http.StatusInternalServerError, "internal", "the page cannot be rendered")
 		return
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
@@ -487,7 +487,7 @@ func readForm(w http.ResponseWriter, r *http.Request, verb Verb) (t task, err er
 		t.request.Position, err = readPosition(text)
 	}
 	if form.Get("sure") != "yes" && (verb == End || verb == Revoke) {
-		err = badRequest("tick the box beside the button to confirm")
+		err = badRequest("select the checkbox next to the button to confirm")
 	}
 	return t, errors.Join(t.validate(), err)
 }

@@ -22,7 +22,7 @@ func TestDetailsInPages(t *testing.T) {
 		}
 	}
 	w.until("25 attempts", func() bool { made, err := w.es.Admin().Attempts(t.Context(), id); return err == nil && len(made) == 25 })
-	rows := func(path string) int { return strings.Count(w.ask("GET", path, "").body, ">Send again</button>") }
+	rows := func(path string) int { return strings.Count(w.ask("GET", path, "").body, ">Resend</button>") }
 	path := "/subscriptions/" + id
 	page := w.ask("GET", path, "")
 	w.shows("20 attempts", page, `<a href="?attempts=all">5 earlier attempts</a>`)

@@ -54,15 +54,15 @@ func readMany(q url.Values) (m bulkAction, err error) {
 	case !slices.Contains([]Verb{Pause, Unpause, Resume, Replay, EndReplay, Send}, m.Verb):
 		return m, badRequest("verb must be pause, unpause, resume, replay, endreplay or send")
 	case q.Has("limit"):
-		return m, badRequest("an action takes what a page has")
+		return m, badRequest("an action does not accept limit")
 	case all != "" && all != "true":
 		return m, badRequest("all must be true or absent")
 	case (m.Filter == operator.Filter{}) != (all == "true"):
 		return m, badRequest("give filters, or all=true for all subscriptions")
 	case m.hasTimeRange() == m.Since.IsZero():
-		return m, badRequest("since is for replay and send, which need it")
+		return m, badRequest("replay and send require since; other actions do not accept it")
 	case !m.Until.IsZero() && (!m.hasTimeRange() || !m.Until.After(m.Since)):
-		return m, badRequest("until is after since, for replay and send")
+		return m, badRequest("until must be after since, and is only for replay and send")
 	}
 	if m.Verb == Send && m.Until.IsZero() {
 		m.Until = time.Now() // do not resend an event that fails again
@@ -214,7 +214,7 @@ func (m *bulkAction) title() string {
 	}
 	switch m.Verb {
 	case Send:
-		return "Send again what failed" + whom
+		return "Resend failed events" + whom
 	case EndReplay:
 		return "End replays" + whom
 	}
@@ -227,11 +227,11 @@ func capital(v Verb) string { return strings.ToUpper(string(v[:1])) + string(v[1
 func (v *manyView) setLabels(n int64) {
 	switch v.Verb {
 	case Send:
-		v.Counted, v.Button = "Events to send now", "Send "+countNoun(n, "event")+" again"
+		v.Counted, v.Button = "Events to resend", "Resend "+countNoun(n, "event")
 	case EndReplay:
-		v.Counted, v.Button = "Replays to end now", "End "+countNoun(n, "replay")
+		v.Counted, v.Button = "Replays to end", "End "+countNoun(n, "replay")
 	default:
-		v.Counted, v.Button = "Subscriptions to "+string(v.Verb)+" now", capital(v.Verb)+" "+countNoun(n, "subscription")
+		v.Counted, v.Button = "Subscriptions to "+string(v.Verb), capital(v.Verb)+" "+countNoun(n, "subscription")
 	}
 }
 
@@ -284,7 +284,7 @@ func (h *handler) actOnMany(w http.ResponseWriter, r *http.Request, actor string
 	}
 	result := h.actOnItems(ctx, r, actor, key, &m, found, next)
 	v := m.newView(result.Next)
-	v.Result, v.Button = result, "Go on with the next page"
+	v.Result, v.Button = result, "Continue with the next page"
 	h.render(w, r, http.StatusOK, "many.html", view{Title: m.title(), Many: v})
 }
 
@@ -295,9 +295,9 @@ func (h *handler) actOnItems(ctx context.Context, r *http.Request, actor, key st
 	for n, began := 0, time.Now(); n < len(found); n++ {
 		switch {
 		case inARow == maxInARow:
-			result.Why = strconv.Itoa(maxInARow) + " failed in a row"
+			result.Why = strconv.Itoa(maxInARow) + " consecutive failures"
 		case time.Since(began) > manyTime:
-			result.Why = "it took too long"
+			result.Why = "the time limit was reached"
 		}
 		if result.Why != "" {
 			result.Left, result.From, result.Next = len(found)-n, found[n].ID, ""

@@ -53,7 +53,7 @@ func TestSRV8Many(t *testing.T) {
 	bob := w.subscribe("bob", "/b?token=hidden")
 	host := strings.TrimPrefix(w.endpoint.URL, "http://")
 	page := w.ask("GET", "/act?verb=pause&host="+host, "")
-	w.shows("before", page, "Subscriptions to pause now", "<dd>61</dd>", "Pause 50 subscriptions<", "<h1>Pause "+host)
+	w.shows("before", page, "Subscriptions to pause", "<dd>61</dd>", "Pause 50 subscriptions<", "<h1>Pause "+host)
 	if n := strings.Count(page.body, ` class="url">`); n != 50 || strings.Contains(page.body, "hidden<") {
 		t.Errorf("%d are listed", n)
 	}
@@ -61,7 +61,7 @@ func TestSRV8Many(t *testing.T) {
 		t.Error("looking has done something")
 	}
 	first := w.ask("POST", action(t, page), "key=k1", form)
-	w.shows("the first page", first, "<dt>Done or requested</dt><dd>50</dd>", "Go on with the next page")
+	w.shows("the first page", first, "<dt>Done or requested</dt><dd>50</dd>", "Continue with the next page")
 	if n := w.paused(); n != 50 || len(w.audit) != 50 {
 		t.Errorf("%d are paused, %d entries", n, len(w.audit))
 	}
@@ -88,7 +88,7 @@ func TestSRV8Many(t *testing.T) {
 		return nil
 	}
 	refused := w.ask("POST", "/act?verb=unpause&principal=ann", "key=k3", form)
-	w.shows("refused", refused, "<dt>Done or requested</dt><dd>0</dd>", `<dt>Failed</dt><dd class="bad">20</dd>`, `<dt>Not begun</dt><dd class="bad">30</dd>`, "this is not allowed", "20 failed in a row")
+	w.shows("refused", refused, "<dt>Done or requested</dt><dd>0</dd>", `<dt>Failed</dt><dd class="bad">20</dd>`, `<dt>Not started</dt><dd class="bad">30</dd>`, "this is not allowed", "20 consecutive failures")
 	if w.paused() != 61 || len(w.audit) != 61 {
 		t.Errorf("%d are paused, %d entries", w.paused(), len(w.audit))
 	}
@@ -173,7 +173,7 @@ func TestSRV8SendWhatWasGivenUp(t *testing.T) {
 	}
 
 	page := w.ask("GET", "/act?verb=send&since=1h&event=ping", "")
-	w.shows("before", page, "Events to send now", "<dd>2</dd>", "Send 2 events again<", "evt_1", "evt_2", id)
+	w.shows("before", page, "Events to resend", "<dd>2</dd>", "Resend 2 events<", "evt_1", "evt_2", id)
 	n := len(w.came())
 	w.shows("while it refuses", w.ask("POST", action(t, page), "key=k1", form), "<dt>Done or requested</dt><dd>2</dd>")
 	w.untilPerformed(id)

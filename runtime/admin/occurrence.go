@@ -42,7 +42,7 @@ func (h *handler) findOccurrence(w http.ResponseWriter, r *http.Request, actor s
 	switch {
 	case err != nil:
 	case q.Has("after") || q.Has("limit"):
-		err = badRequest("this list has no pages")
+		err = badRequest("this list is not paginated: leave out after and limit")
 	case id == "" || len(id) > maxEventID:
 		err = badRequest("eventId must have 1 to " + strconv.Itoa(maxEventID) + " bytes")
 	}

@@ -53,9 +53,9 @@ func (h *handler) classify(ctx context.Context, what string, err error) (status 
 	case errors.Is(err, errBadRequest):
 		return http.StatusBadRequest, "bad_request", err.Error()
 	case errors.Is(err, events.ErrNotFound):
-		detail = what + ": it is not there, or not any more"
+		detail = what + ": not found, or already removed"
 		if what == aSubscription {
-			detail += "; give its id, or a beginning that no other id has"
+			detail += "; give its id or a unique prefix of it"
 		}
 		return http.StatusNotFound, "not_found", detail
 	case errors.Is(err, errSlow):
@@ -67,16 +67,16 @@ func (h *handler) classify(ctx context.Context, what string, err error) (status 
 	case errors.Is(err, operator.ErrUnderWay):
 		return http.StatusConflict, "under_way", what + ": a request to send this event is pending, or another attempt was made since"
 	case errors.As(err, new(unreadable)):
-		return http.StatusConflict, "unreadable", what + ": this cannot be done to the subscription: " + err.Error()
+		return http.StatusConflict, "unreadable", what + ": cannot act on the subscription: " + err.Error()
 	case errors.Is(err, errRefused):
 		return http.StatusForbidden, "forbidden", what + ": " + err.Error()
 	case errors.Is(err, errShutDown):
 		return http.StatusServiceUnavailable, "shutting_down", what + ": " + err.Error()
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
-		return http.StatusGatewayTimeout, "timeout", what + ": it took too long"
+		return http.StatusGatewayTimeout, "timeout", what + ": timed out"
 	}
 	h.log.LogAttrs(ctx, slog.LevelError, "admin: "+what, slog.Any("error", err))
-	return http.StatusInternalServerError, "internal", what + ": an internal error, which is in the server's log"
+	return http.StatusInternalServerError, "internal", what + ": internal error, see the log of the server"
 }
 
 // errSlow is returned if the body does not arrive in time.

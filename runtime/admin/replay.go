@@ -34,7 +34,7 @@ func readPoint(q url.Values) (p operator.Point, err error) {
 		case name == "eventId":
 			p.EventID = text
 		default:
-			return p, badRequest("there is no query parameter " + strconv.Quote(cut(name)))
+			return p, badRequest("unknown query parameter " + strconv.Quote(cut(name)))
 		}
 		if err != nil {
 			return p, err
@@ -42,7 +42,7 @@ func readPoint(q url.Values) (p operator.Point, err error) {
 		given++
 	}
 	if given != 1 {
-		return p, badRequest("a replay begins at one of since, position and eventId")
+		return p, badRequest("a replay requires exactly one of since, position and eventId")
 	}
 	return p, nil
 }
@@ -50,7 +50,7 @@ func readPoint(q url.Values) (p operator.Point, err error) {
 func readPosition(text string) (uint64, error) {
 	n, err := strconv.ParseUint(text, 10, 63)
 	if err != nil || n == 0 {
-		return 0, badRequest("a position must be a number from 1")
+		return 0, badRequest("a position must be an integer of at least 1")
 	}
 	return n, nil
 }

@@ -36,7 +36,7 @@ func (h *handler) eventsBetween(w http.ResponseWriter, r *http.Request, actor st
 		until, err = readTime("until", q.Get("until"))
 	}
 	if err == nil && since.IsZero() {
-		err = badRequest("since is missing: a time such as 2026-11-22T14:00:00Z, a time of today in UTC such as 14:00, or how long ago it was, such as 90m")
+		err = badRequest("since is missing: give a time such as 2026-11-22T14:00:00Z, a time of day in UTC such as 14:00, or a duration before now such as 90m")
 	}
 	if err == nil {
 		p.Window, err = h.admin.Between(r.Context(), f.Event, since, until, f.after, f.limit)
@@ -90,7 +90,7 @@ func (h *handler) latencies(w http.ResponseWriter, r *http.Request, actor string
 	q := r.URL.Query()
 	f, err := readFilter(q, subscriptionFilters...)
 	if err == nil && (q.Has("after") || q.Has("limit")) {
-		err = badRequest("this list has no pages")
+		err = badRequest("this list is not paginated: leave out after and limit")
 	}
 	if !h.authorizeOrFail(w, r, actor, attemptsAction(f.Filter)) {
 		return b, false

@@ -47,7 +47,7 @@ func TestSRV8Between(t *testing.T) {
 	w.shows("the page", w.ask("GET", "/events?event=ping&since=150m&until=30m", ""), "evt_1", "1 accepted", "UTC</h2>")
 	w.shows("a page", w.ask("GET", "/events?since=150m&until=30m&limit=1", ""), "Next page", "after=ping%2F2")
 	w.shows("no events", w.ask("GET", "/events?event=ping&since=30m", ""), "No events of ping happened between these times.")
-	w.shows("the form", w.ask("GET", "/events", ""), `name="since"`, "Times are UTC")
+	w.shows("the form", w.ask("GET", "/events", ""), `name="since"`, "Times are in UTC")
 	for query, code := range map[string]string{"": "bad_request", "since=x": "bad_request", "since=25:00": "bad_request", "since=1h&until=2h": "invalid", "since=1h&after=x": "invalid", "since=1h&other=1": "bad_request"} {
 		w.isProblem(query, w.ask("GET", "/api/events?"+query, ""), 400, code)
 	}
@@ -92,8 +92,8 @@ func TestSRV8Latency(t *testing.T) {
 	if s = get[sample](w, "/api/latency?host="+host); len(s.Endpoints) != 1 || s.Endpoints[0].URL != w.endpoint.URL+"/a" {
 		t.Errorf("by URL: %+v", s)
 	}
-	w.shows("the page", w.ask("GET", "/latency", ""), "From 1 recorded attempts at 1 subscriptions, of all processes.", host, "ping")
-	w.shows("the endpoints", w.ask("GET", "/endpoints", ""), `data-label="95 %" class="number">`, " ms</td>")
+	w.shows("the page", w.ask("GET", "/latency", ""), "Based on 1 recorded attempts at 1 subscriptions of all processes.", host, "ping")
+	w.shows("the endpoints", w.ask("GET", "/endpoints", ""), `data-label="p95" class="number">`, " ms</td>")
 	w.shows("the URLs", w.ask("GET", "/endpoints?host="+host, ""), " ms</td>", "/latency?host=")
 	w.isProblem("pages", w.ask("GET", "/api/latency?after=x", ""), 400, "bad_request")
 }
@@ -106,7 +106,7 @@ func TestSRV8Why(t *testing.T) {
 	if d := get[operator.Delay](w, path+"/why"); d.Reason != "" || d.Text == "" {
 		t.Errorf("%+v", d)
 	}
-	w.shows("the page", w.ask("GET", "/subscriptions/"+id, ""), "Nothing waits.")
+	w.shows("the page", w.ask("GET", "/subscriptions/"+id, ""), "No event is waiting.")
 	if a := w.ask("POST", path+"/pause", "", key("1")); a.status != 200 {
 		t.Fatal(a.body)
 	}
@@ -188,7 +188,7 @@ func TestTokenErrors(t *testing.T) {
 // last error with a time, on its page only.
 func TestFailingFirst(t *testing.T) {
 	w := newWorld(t)
-	w.shows("no failures", w.ask("GET", "/", ""), "No endpoint fails.")
+	w.shows("no failures", w.ask("GET", "/", ""), "No subscription is failing.")
 	id := w.subscribe("ann", "/a")
 	w.refuse.Store(true)
 	if err := w.emit.Emit(t.Context(), payload{ID: "1"}, events.WithID("evt_1")); err != nil {
@@ -197,7 +197,7 @@ func TestFailingFirst(t *testing.T) {
 	failing := func(query string) int { return len(get[subscriptions](w, "/api/subscriptions?"+query).Subscriptions) }
 	w.until("the failure", func() bool { return failing("state=failing") == 1 })
 	overview := w.ask("GET", "/", "").body
-	if f, types := strings.Index(overview, "Failing endpoints: 1"), strings.Index(overview, "Event types</h2>"); f < 0 || f > types {
+	if f, types := strings.Index(overview, "Failing subscriptions: 1"), strings.Index(overview, "Event types</h2>"); f < 0 || f > types {
 		t.Errorf("it is at %d, event types at %d", f, types)
 	}
 	w.refuse.Store(false)

@@ -63,15 +63,15 @@ func TestPages(t *testing.T) {
 		{"/subscriptions/" + good, "Subscription " + good, "ord_3"},
 		{"/subscriptions?failing=true", "Subscriptions", bad},
 		{"/endpoints", "Endpoints", "127.0.0.1"},
-		{"/occurrences?eventId=none", "Find an event", "Not found."},
+		{"/occurrences?eventId=none", "Find an event", "No event has this id."},
 		{"/events?since=10m", "Events", "ord_4"},
 		{"/events?since=00:00&until=00:00:01", "Events", "No events happened between these times."},
 		{"/latency", "Latency", "order.created"},
 		{"/types/order.created/occurrences/4", "Event ord_4", "Matching webhook subscriptions"},
-		{"/subscriptions/" + good + "/replay?position=1", "Replay of " + good, "Events from there on"},
-		{"/audit", "Audit", "None."},
+		{"/subscriptions/" + good + "/replay?position=1", "Replay of " + good, "Events to redeliver"},
+		{"/audit", "Audit", "No matches."},
 		{"/act?verb=pause&all=true", "Pause subscriptions", good},
-		{"/act?verb=send&since=10m&all=true", "Send again what failed", "There is nothing to do."},
+		{"/act?verb=send&since=10m&all=true", "Resend failed events", "There is nothing to do."},
 		{"/connections", "Connections", "carol"},
 		{"/outbox", "Rejected events", "No event was rejected."},
 		{"/tail?event=order.created", "Live tail", "Connected"},
@@ -293,7 +293,7 @@ func TestActions(t *testing.T) {
 	// A double click sends its form twice, with one key.
 	until(t, "a quiet endpoint", func() bool { n := s.took.Load(); time.Sleep(300 * time.Millisecond); return n == s.took.Load() })
 	before := s.took.Load()
-	p.do(chromedp.DoubleClick("button[aria-label='Send again ord_2']", chromedp.ByQuery))
+	p.do(chromedp.DoubleClick("button[aria-label='Resend ord_2']", chromedp.ByQuery))
 	until(t, "it says so", func() bool { return strings.Contains(p.text("[role=status]"), "request is stored") })
 	time.Sleep(300 * time.Millisecond) // for a second one, which must not come
 	if n := s.took.Load() - before; n != 1 {
@@ -311,7 +311,7 @@ func TestActions(t *testing.T) {
 	}
 	p.visit("/connections")
 	p.press("form[action$='/disconnect'] button")
-	if got := p.text("tbody"); !strings.Contains(got, "Nobody is connected") {
+	if got := p.text("tbody"); !strings.Contains(got, "No connection is open") {
 		t.Errorf("disconnect: %q", got)
 	}
 	// What cannot be undone needs its box, which the browser asks for.
@@ -335,7 +335,7 @@ func TestActions(t *testing.T) {
 	// On an ended one the page says so.
 	p.expectErrors(true)
 	p.visit("/subscriptions/" + good)
-	if got := p.text("body"); !strings.Contains(got, "not there") {
+	if got := p.text("body"); !strings.Contains(got, "not found") {
 		t.Errorf("after its end: %.200s", got)
 	}
 }
@@ -352,7 +352,7 @@ func TestMany(t *testing.T) {
 		t.Errorf("before: %q", got)
 	}
 	p.press("form[method=post] button")
-	if got := p.text("main"); !strings.Contains(got, "Subscriptions done") || !strings.Contains(got, "Go on with the next page") {
+	if got := p.text("main"); !strings.Contains(got, "Completed subscriptions") || !strings.Contains(got, "Continue with the next page") {
 		t.Errorf("the first page: %q", got)
 	}
 	p.press("form[method=post] button")

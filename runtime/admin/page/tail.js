@@ -24,7 +24,7 @@
     if (line.skipped) {
       const td = row.insertCell();
       td.colSpan = table.tHead.rows[0].cells.length;
-      td.textContent = line.skipped + " passed too fast to be shown";
+      td.textContent = line.skipped + " events were skipped, because they came too fast";
     } else {
       cell(row, line.timestamp);
       cell(row, line.event);
@@ -55,9 +55,9 @@
 
   const source = new EventSource(table.dataset.source);
   say("Connecting.");
-  source.addEventListener("open", () => say("Connected: new occurrences appear as they pass."));
+  source.addEventListener("open", () => say("Connected. New events appear here."));
   source.addEventListener("error", () => {
-    say(source.readyState === EventSource.CLOSED ? "Not connected: the server refuses it." : "Connection lost, trying again.");
+    say(source.readyState === EventSource.CLOSED ? "Not connected: the server refused the connection." : "Connection lost. Reconnecting.");
   });
   source.addEventListener("occurrence", (e) => take(JSON.parse(e.data)));
   source.addEventListener("skipped", (e) => take({ skipped: JSON.parse(e.data).count }));

@@ -148,7 +148,7 @@ func TestSRV8Why(t *testing.T) {
 		e := b.event("e")
 		ctx := t.Context()
 		id := b.at("ann", "/a")
-		b.why(id, "", "", "Nothing waits.")
+		b.why(id, "", "", "No event is waiting.")
 		missing(t, "an unknown subscription", errorOf(b.Why(ctx, "sub_x")))
 
 		must(t, b.Pause(ctx, id))
@@ -172,7 +172,7 @@ func TestSRV8Why(t *testing.T) {
 		if made, err := b.Attempts(ctx, id); err != nil || made[0].EventID != "2" || !d.LostAt.Equal(made[0].At) {
 			t.Errorf("lost at %s, the last attempt was %+v %v", d.LostAt, made[0], err)
 		}
-		b.why(id, "", "", "1 event given up in the last hour. Nothing waits. But attempts have failed since", "HTTP 503")
+		b.why(id, "", "", "1 event given up in the last hour. No event is waiting. But attempts have failed since", "HTTP 503")
 		e.Emit(incident{ID: "3"})
 		settle(20 * time.Minute)
 		b.why(id, "suspended", "resume", "HTTP 503")

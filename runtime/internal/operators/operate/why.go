@@ -91,7 +91,7 @@ func (c *delayFacts) explainDelay() (d operator.Delay) {
 	case c.Missing != "":
 		d.Reason, d.Text = "unreported", c.Missing+" How much waits is not known."
 	case !c.isWaiting():
-		d.Text = "Nothing waits."
+		d.Text = "No event is waiting."
 		if !c.FailedSince.IsZero() {
 			d.Text += " But " + c.describeFailures() + ". An abandoned event is sent again only by an operator."
 		}
