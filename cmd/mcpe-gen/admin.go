@@ -25,18 +25,18 @@ const adminHelp = `Use the operator API of a server (package runtime/admin): lis
 connections and delivery attempts, and act on them. URL is that of the API's handler.
 
 Without an ID, pause, unpause, resume, endreplay, replay --since and retry --since act on each
-subscription that matches the filters, or with --all on every one; retry resends each event that was
-given up since then. They first count the subscriptions, skip those that need nothing, and print a
-summary; they stop after 20 consecutive failures. An interrupt stops them after the current item, and
-the summary says how to continue. --dry-run prints what would be done.
+subscription that matches the filters, or on all with --all; retry resends each event that was abandoned
+since then. They first count the subscriptions, skip those that do not need the action, and print a
+summary. They stop after 20 consecutive failures, or at an interrupt after the current item, and the
+summary says how to continue. --dry-run prints the actions without performing them.
 
-Retry, resume, replay, endreplay and end store a request that the process which delivers performs.
-They wait for its outcome, at most --wait; with --wait 0 they print its number.
+Retry, resume, replay, endreplay and end store a request that the delivering process performs. They
+wait for its result, at most --wait; with --wait 0 they print its number.
 
 On a terminal, end, revoke, drop, a replay without a cursor and all verbs that act on many
 subscriptions ask for confirmation; --yes skips it.
 
-ID may be the beginning of an id that no other id has.
+ID may be a unique prefix of the id.
 
 The token comes from --token-file or the environment's ` + adminTokenVariable + `. It goes to
 the URL's origin only: redirects are refused, and plain http reaches loopback only.`
@@ -57,22 +57,22 @@ var (
 var adminVerbs = []adminVerb{
 	{"types URL", "List the event types", nil},
 	{"subscriptions URL", "List webhook subscriptions", [][]string{ofSubscriptions}},
-	{"endpoints URL", "List totals per host, or per URL of one --host", [][]string{ofSubscriptions}},
+	{"endpoints URL", "List totals for each host, or for each URL of one --host", [][]string{ofSubscriptions}},
 	{"show URL ID", "Show a subscription", nil},
-	{"attempts URL ID", "List the attempts to deliver to a subscription, and the answers", nil},
+	{"attempts URL ID", "List the delivery attempts of a subscription", nil},
 	{"connections URL", "List open streams and pollers", [][]string{{"principal", "event", "mode"}}},
 	{"tail URL", "Show occurrences as they happen", [][]string{{"event"}}},
-	{"events URL", "List what happened between two times, and the results of the deliveries", [][]string{{"event", "since", "until"}}},
-	{"latency URL", "List how long endpoints and event types take, the slowest first", [][]string{ofSubscriptions}},
-	{"why URL ID", "Say why a subscription is late, and the command that helps", nil},
-	{"event URL EVENT-ID", "Find an event, in the log of one --event or in all logs, with its deliveries", [][]string{{"event"}}},
+	{"events URL", "List the events between two times, and the results of their deliveries", [][]string{{"event", "since", "until"}}},
+	{"latency URL", "List the latencies of endpoints and event types, slowest first", [][]string{ofSubscriptions}},
+	{"why URL ID", "Explain why a subscription is late, and which command helps", nil},
+	{"event URL EVENT-ID", "Find an event by its id, and show its deliveries", [][]string{{"event"}}},
 	{"occurrence URL TYPE POSITION", "Show an occurrence, and its delivery to each subscription", nil},
-	{"test URL ID PAYLOAD", "Emit an event with this JSON for one subscription only", nil},
-	{"retry URL [ID EVENT-ID]", "Send an event again, or all that were given up since a time", [][]string{ofMany, ofRequest, {"since", "until"}}},
+	{"test URL ID PAYLOAD", "Send a test event with this JSON to one subscription", nil},
+	{"retry URL [ID EVENT-ID]", "Resend an event, or all events that were abandoned since a time", [][]string{ofMany, ofRequest, {"since", "until"}}},
 	{"pause URL [ID]", "Pause deliveries", [][]string{ofMany}},
 	{"unpause URL [ID]", "Continue paused deliveries", [][]string{ofMany}},
 	{"resume URL [ID]", "End a suspension", [][]string{ofMany, ofRequest}},
-	{"replay URL [ID [CURSOR]]", "Redeliver everything after a cursor, or from --since, --position or --event-id on",
+	{"replay URL [ID [CURSOR]]", "Redeliver the events after a cursor, or from --since, --position or --event-id",
 		[][]string{ofMany, ofRequest, {"since", "until", "position", "event-id"}}},
 	{"endreplay URL [ID]", "End a running replay", [][]string{ofMany, ofRequest}},
 	{"audit URL", "List who did what, newest first", [][]string{{"since", "actor", "subscription", "principal", "event"}}},
@@ -167,7 +167,7 @@ var textFlags = map[string]textFlag{
 	"state":        {"state", "only this `state`: active, suspended, paused, unreadable or failing"},
 	"url":          {"url", "only callbacks whose URL contains this `part`"},
 	"host":         {"host", "only callbacks on this `host`"},
-	"late":         {"late", "only subscriptions with an entry waiting at least this `time`, such as 5m, as seen by the process you query"},
+	"late":         {"late", "only subscriptions whose oldest waiting event is at least this `time` old, such as 5m, in the queried process"},
 	"min-behind":   {"minBehind", "only subscriptions at least this `number` of entries behind"},
 	"actor":        {"actor", "only verbs of this `operator`"},
 	"subscription": {"subscription", "only verbs that acted on the subscription with this `id`"},
@@ -192,11 +192,11 @@ func (f *adminFlags) addFlag(cmd *cobra.Command, name string) {
 	case "yes":
 		flags.BoolVarP(&f.yes, name, "y", false, "do not ask for confirmation")
 	case "dry-run":
-		flags.BoolVar(&f.options.DryRun, name, false, "for many: print what would be done, and send nothing")
+		flags.BoolVar(&f.options.DryRun, name, false, "for many: print the actions without performing them")
 	case "rate":
 		flags.Float64Var(&f.options.Rate, name, 100, "for many: at most this `number` of subscriptions or events per second")
 	case "wait":
-		flags.DurationVar(&f.options.Wait, name, operate.DefaultWait, "wait at most this `time` until the server has done it; 0 returns at once")
+		flags.DurationVar(&f.options.Wait, name, operate.DefaultWait, "wait at most this `time` for the result; 0 does not wait")
 	case "after":
 		flags.StringVar(&f.options.After, name, "", "for many: start after the subscription with this `id`")
 	default:

@@ -40,8 +40,8 @@ func timeToday(text string, now time.Time) string {
 
 // notOperatorAPI returns the error for a URL that does not serve the operator API. answered describes the response.
 func notOperatorAPI(target, answered string) error {
-	return fmt.Errorf("%s answered %s, so it is not the operator API, and may be the MCP endpoint: give the URL of the operators' console "+
-		"(admin.NewHandler), such as https://ops.example.com/events; a server made by init prints it when it starts, by default http://127.0.0.1:8081/",
+	return fmt.Errorf("%s answered %s, so it is not the operator API, and may be the MCP endpoint: give the URL of the console (admin.NewHandler), "+
+		"such as https://ops.example.com/events; a server made by init prints it at its start, by default http://127.0.0.1:8081/",
 		plain.Text(target), answered)
 }
 
@@ -50,7 +50,7 @@ func (o *Options) checkFound(n int) error {
 	if o.Verb != "event" || n > 0 {
 		return nil
 	}
-	return fmt.Errorf("no event of the id %s is in the logs, or among their latest 100,000 entries", plain.Text(o.Args[0]))
+	return fmt.Errorf("no event has the id %s among the latest 100,000 entries of each log", plain.Text(o.Args[0]))
 }
 
 // printText prints the last page of a response with the rows of all pages.
@@ -79,7 +79,7 @@ func (o *Options) printText(ctx context.Context, v *verb, page map[string]any, r
 	if err := printAll(o.Stdout, v.columns, rows); err != nil || o.Verb != "latency" {
 		return err
 	}
-	_, err := fmt.Fprintf(o.Stdout, "From %s recorded attempts at %s subscriptions%s.\n", valueText(page["attempts"]), valueText(page["subscriptions"]), sampleNote(page))
+	_, err := fmt.Fprintf(o.Stdout, "Based on %s recorded attempts at %s subscriptions%s.\n", valueText(page["attempts"]), valueText(page["subscriptions"]), sampleNote(page))
 	return err
 }
 
@@ -135,7 +135,7 @@ func (o *Options) printWindow(v *verb, page map[string]any, rows []map[string]an
 			return err
 		}
 	}
-	_, err := fmt.Fprintf(o.Stdout, "%s attempts were made then, %s failed, at %s subscriptions%s.\n", valueText(page["attempts"]), valueText(page["failures"]),
+	_, err := fmt.Fprintf(o.Stdout, "%s attempts in this time, %s failed, at %s subscriptions%s.\n", valueText(page["attempts"]), valueText(page["failures"]),
 		valueText(page["subscriptions"]), sampleNote(page))
 	return err
 }
@@ -155,7 +155,7 @@ func sampleNote(page map[string]any) string {
 	if page["whole"] == true {
 		return ""
 	}
-	return " (there are more, which were not looked at)"
+	return "; the others were not examined"
 }
 
 // mergeLatencies merges the latency lists of a response into one.
@@ -183,7 +183,7 @@ func mergeLatencies(page map[string]any) {
 // printWhy prints why a subscription is late and which command helps.
 func (o *Options) printWhy(page map[string]any) error {
 	if page["text"] == nil {
-		return errors.New("the answer has no text")
+		return errors.New("the response has no text")
 	}
 	if _, err := fmt.Fprintln(o.Stdout, valueText(page["text"])); err != nil {
 		return err
@@ -196,6 +196,6 @@ func (o *Options) printWhy(page map[string]any) error {
 	if help == "send" {
 		verb, event = "retry", " "+quoteWord(valueText(page["eventId"]))
 	}
-	_, err := fmt.Fprintf(o.Stdout, "To help: mcpe-gen admin %s %s %s%s\n", plain.Text(verb), quoteWord(o.URL), quoteWord(o.Args[0]), event)
+	_, err := fmt.Fprintf(o.Stdout, "Try: mcpe-gen admin %s %s %s%s\n", plain.Text(verb), quoteWord(o.URL), quoteWord(o.Args[0]), event)
 	return err
 }

@@ -30,7 +30,7 @@ func (o *Options) awaitOutcome(ctx context.Context, subscription string, answer 
 	if err := json.Unmarshal(answer, &asked); err != nil || asked.Kind == "" || o.Wait == 0 {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, o.Wait, fmt.Errorf("request %d to %s is stored, but not performed after %v: see show", asked.Number, plain.Text(asked.Kind), o.Wait))
+	ctx, cancel := context.WithTimeoutCause(ctx, o.Wait, fmt.Errorf("request %d to %s is stored, but was not performed within %v: see show", asked.Number, plain.Text(asked.Kind), o.Wait))
 	defer cancel()
 	for pause := firstPause; ; pause = min(2*pause, maxPause) {
 		done, err := o.isPerformed(ctx, subscription, asked.Kind, asked.Number)
@@ -65,7 +65,7 @@ func (o *Options) isPerformed(ctx context.Context, subscription, kind string, nu
 		}
 	}
 	if err := json.Unmarshal(answer, &s); err != nil {
-		return false, fmt.Errorf("the answer is not a subscription: %w", err)
+		return false, fmt.Errorf("the response is not a subscription: %w", err)
 	}
 	for _, q := range s.Requests {
 		if q.Kind != kind || q.Number < number {
@@ -79,14 +79,14 @@ func (o *Options) isPerformed(ctx context.Context, subscription, kind string, nu
 			}
 			return true, nil
 		case q.Number > number && !merges:
-			return false, fmt.Errorf("request %d to %s was replaced by %d, or performed just before: see audit", number, plain.Text(kind), q.Number)
+			return false, fmt.Errorf("request %d to %s was replaced by %d, or was performed just before: see audit", number, plain.Text(kind), q.Number)
 		}
 		return false, nil
 	}
 	if kind == "end" { // another subscription has begun
 		return true, nil
 	}
-	return false, errors.New("the subscription has ended since")
+	return false, errors.New("the subscription has ended meanwhile")
 }
 
 // attemptAt returns the latest attempt at an event, or nil if none is recorded.
@@ -97,7 +97,7 @@ func (o *Options) attemptAt(ctx context.Context, subscription, eventID string) (
 	}
 	var list struct{ Attempts []map[string]any }
 	if err := json.Unmarshal(answer, &list); err != nil {
-		return nil, fmt.Errorf("the answer is not a list of attempts: %w", err)
+		return nil, fmt.Errorf("the response is not a list of attempts: %w", err)
 	}
 	for _, a := range list.Attempts {
 		if a["eventId"] == eventID {

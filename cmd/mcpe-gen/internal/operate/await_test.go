@@ -35,8 +35,8 @@ func TestAwait(t *testing.T) {
 		"ended":                {"end sub_1", "end", []string{`[{"kind":"end","number":5,"done":0}]`, gone}, time.Minute, false, "done true", 2},
 		"ended and begun anew": {"end sub_1", "end", []string{`[]`}, time.Minute, false, "done true", 1},
 		"ended meanwhile":      {"resume sub_1", "resume", []string{gone}, time.Minute, false, "404: it is not there", 1},
-		"of another one":       {"resume sub_1", "resume", []string{`[{"kind":"resume","number":1,"done":1}]`}, time.Minute, false, "the subscription has ended since", 1},
-		"too long":             {"resume sub_1", "resume", []string{`[{"kind":"resume","number":5,"done":4}]`}, 50 * time.Millisecond, false, "request 5 to resume is stored, but not performed after 50ms: see show", 0},
+		"of another one":       {"resume sub_1", "resume", []string{`[{"kind":"resume","number":1,"done":1}]`}, time.Minute, false, "the subscription has ended meanwhile", 1},
+		"too long":             {"resume sub_1", "resume", []string{`[{"kind":"resume","number":5,"done":4}]`}, 50 * time.Millisecond, false, "request 5 to resume is stored, but was not performed within 50ms: see show", 0},
 		"not at all":           {"resume sub_1", "resume", nil, 0, false, "done false kind resume number 5", 0},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -50,7 +50,7 @@ var manyVerbs = map[string]*manyVerb{
 	"replay":  {path: "replay", isNeeded: func(s *listedSubscription) bool { return s.State != "unreadable" }, appliesSince: true, question: "replay %d subscriptions"},
 	"endreplay": {path: "endreplay", isNeeded: func(s *listedSubscription) bool { return s.State != "unreadable" && s.Replay != nil },
 		question: "end up to %d replays"},
-	"retry": {path: "send", appliesSince: true, question: "send %d events again"},
+	"retry": {path: "send", appliesSince: true, question: "resend %d events"},
 }
 
 // A listedSubscription is a subscription in a list response.
@@ -101,9 +101,9 @@ func (o *Options) checkMany() error {
 	case o.From["position"] != "" || o.From["eventId"] != "":
 		return usage("--position and --event-id are for the replay of one subscription")
 	case v.appliesSince != (o.From["since"] != ""), !v.appliesSince && o.From["until"] != "":
-		return usage("of the verbs on many subscriptions replay and retry take --since, which they need, and --until; other verbs take none")
+		return usage("on many subscriptions, replay and retry require --since and take --until; other verbs take neither")
 	case o.Rate != 0 && !(o.Rate >= minRate && o.Rate <= maxRate):
-		return usage("--rate is a number from %v to %v, not %v", minRate, maxRate, o.Rate)
+		return usage("--rate must be from %v to %v, not %v", minRate, maxRate, o.Rate)
 	}
 	return nil
 }
@@ -141,7 +141,7 @@ func (o *Options) runMany(ctx context.Context, base *url.URL) error {
 	})
 	switch {
 	case ctx.Err() != nil:
-		return errors.New("interrupted, nothing was done")
+		return errors.New("interrupted before the first action")
 	case err != nil || o.DryRun:
 		return err
 	}
@@ -162,7 +162,7 @@ func timestampOf(flag, text string, now time.Time) (string, error) {
 	if err != nil {
 		ago, err := time.ParseDuration(text)
 		if err != nil || ago <= 0 {
-			return "", usage("%s %q is not a time such as 2026-11-22T14:00:00Z or 14:00, or how long ago it was, such as 90m", flag, text)
+			return "", usage("%s %q is not a time such as 2026-11-22T14:00:00Z or 14:00, or a duration before now such as 90m", flag, text)
 		}
 		at = now.Add(-ago)
 	}
@@ -244,7 +244,7 @@ func (r *run) listItems(ctx context.Context, q url.Values) (items []item, next s
 		Next          string
 	}
 	if err := json.Unmarshal(answer, &p); err != nil {
-		return nil, "", fmt.Errorf("the answer is not a list: %w", err)
+		return nil, "", fmt.Errorf("the response is not a list: %w", err)
 	}
 	for _, s := range p.Subscriptions {
 		if r.verb.isNeeded != nil && r.verb.isNeeded(&s) {
@@ -364,7 +364,7 @@ func (r *run) applyTo(ctx context.Context, i *item) error {
 		return err
 	}
 	if category, _ := attempt["category"].(string); category != "" {
-		return errors.New("the attempt has failed again: " + plain.Text(category))
+		return errors.New("the attempt failed again: " + plain.Text(category))
 	}
 	return nil
 }
@@ -401,7 +401,7 @@ func (r *run) print(s *summary) error {
 		fmt.Fprintf(&b, "  and %d more\n", more)
 	}
 	if s.GoOn != "" {
-		fmt.Fprintf(&b, "To go on: %s\n", s.GoOn)
+		fmt.Fprintf(&b, "To continue: %s\n", s.GoOn)
 	}
 	_, err := fmt.Fprint(r.Stdout, b.String())
 	return err

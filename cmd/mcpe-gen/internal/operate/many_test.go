@@ -187,7 +187,7 @@ func TestManySince(t *testing.T) {
 	const performed = `{"requests":[{"kind":"replay","number":9,"done":8},{"kind":"send","number":9,"done":8}]}`
 	c.shown = map[string]string{"sub_000": performed, "sub_001": performed, "sub_000/attempts": attempts, "sub_001/attempts": attempts}
 	out, _, err := c.run(t.Context(), "retry", since)
-	if want := "retry: 4 done, 0 skipped, 1 failed\n  sub_000 evt_1: the attempt has failed again: timeout\n"; out != want || err == nil {
+	if want := "retry: 4 done, 0 skipped, 1 failed\n  sub_000 evt_1: the attempt failed again: timeout\n"; out != want || err == nil {
 		t.Errorf("%v\n%s", err, out)
 	}
 	if c.acts[0] != `sub_000/send {"eventId":"evt_0","seen":"2026-11-22T14:00:00.123456789Z"}` || len(c.acts) != 5 || !strings.HasPrefix(c.acts[4], "sub_001/send ") {
@@ -255,7 +255,7 @@ func TestManyInterrupted(t *testing.T) {
 		return 200, `{"done":true}`
 	}
 	out, _, err := c.run(ctx, "replay", since, func(o *Options) { o.Filters["principal"] = "an n's" })
-	if err == nil || err.Error() != "interrupted" || !strings.HasPrefix(out, "replay: 4 done, 0 skipped, 0 failed\nTo go on: mcpe-gen admin replay "+c.URL+" --principal 'an n'\\''s' --host a.test --since 20") ||
+	if err == nil || err.Error() != "interrupted" || !strings.HasPrefix(out, "replay: 4 done, 0 skipped, 0 failed\nTo continue: mcpe-gen admin replay "+c.URL+" --principal 'an n'\\''s' --host a.test --since 20") ||
 		!strings.HasSuffix(out, "Z --after sub_003 --rate 1000\n") {
 		t.Errorf("%v\n%s", err, out)
 	}
@@ -265,7 +265,7 @@ func TestManyInterrupted(t *testing.T) {
 	if got := c.ids(); !slices.Equal(got, []string{"sub_000", "sub_001", "sub_002", "sub_003", "sub_004", "sub_005", "sub_006", "sub_007", "sub_008"}) {
 		t.Errorf("%q", got)
 	}
-	if _, _, err := c.run(ctx, "replay", since); err == nil || err.Error() != "interrupted, nothing was done" {
+	if _, _, err := c.run(ctx, "replay", since); err == nil || err.Error() != "interrupted before the first action" {
 		t.Errorf("before anything was done: %v", err)
 	}
 }
@@ -284,7 +284,7 @@ func TestManyFails(t *testing.T) {
 	if err == nil || err.Error() != "stopped after 20 failures in a row, the last one: 403: this is not allowed" || len(c.acts) != 35 {
 		t.Errorf("%v after %d", err, len(c.acts))
 	}
-	if !strings.HasPrefix(out, "pause: 1 done, 0 skipped, 34 failed\n  sub_000: 403: this is not allowed\n") || !strings.Contains(out, "and 29 more\nTo go on: ") || !strings.Contains(out, "--after sub_051") {
+	if !strings.HasPrefix(out, "pause: 1 done, 0 skipped, 34 failed\n  sub_000: 403: this is not allowed\n") || !strings.Contains(out, "and 29 more\nTo continue: ") || !strings.Contains(out, "--after sub_051") {
 		t.Errorf("%s", out)
 	}
 }

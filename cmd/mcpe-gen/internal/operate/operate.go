@@ -126,7 +126,7 @@ var verbs = map[string]verb{
 	"putback": {method: "POST", path: "outbox/%s/putback", args: []string{"ID"}},
 	"drop":    {method: "POST", path: "outbox/%s/drop", args: []string{"ID"}, final: "delete the rejected event %s"},
 	"reopen":  {method: "POST", path: "types/%s/reopen", args: []string{"TYPE"}},
-	"revoke": {method: "POST", path: "revoke", args: []string{"PRINCIPAL"}, final: "end everything that %s has",
+	"revoke": {method: "POST", path: "revoke", args: []string{"PRINCIPAL"}, final: "end all subscriptions of %s",
 		body: func(args []string) any { return map[string]string{"principal": args[0]} }},
 }
 
@@ -254,11 +254,11 @@ func (o *Options) check(v *verb, ofMany bool) error {
 	begins := len(o.From)
 	if o.From["until"] != "" {
 		if begins--; begins == 0 || o.Verb == "audit" {
-			return usage("--until is for events, replay and retry of many, with their beginning")
+			return usage("--until is for events, replay and retry of many, together with a start")
 		}
 	}
 	if begins > 0 && o.Verb != "replay" && (!timedLists[o.Verb] || o.From["since"] == "") || begins > 1 {
-		return usage("replay takes one of --since, --position and --event-id, events, audit and retry of many take --since, other verbs take none")
+		return usage("replay takes one of --since, --position and --event-id; events, audit and retry of many take --since; other verbs take none")
 	}
 	if o.Verb == "events" && begins == 0 {
 		return usage("events needs --since, such as 14:00, 90m or 2026-11-22T14:00:00Z")
@@ -308,7 +308,7 @@ func (o *Options) requestBody(v verb) (any, error) {
 		if name == "position" {
 			n, err := strconv.ParseUint(value, 10, 63)
 			if err != nil || n == 0 {
-				return nil, usage("--position is a number from 1")
+				return nil, usage("--position must be an integer of at least 1")
 			}
 			content[name] = n
 		}
@@ -332,14 +332,14 @@ func (o *Options) describeReplay(ctx context.Context, base *url.URL) (string, er
 		Truncated          bool
 	}
 	if err := json.Unmarshal(answer, &b); err != nil {
-		return "", fmt.Errorf("the answer is not a JSON object: %w", err)
+		return "", fmt.Errorf("the response is not a JSON object: %w", err)
 	}
-	text := fmt.Sprintf("deliver up to %d events again, from %s of %s on", b.Entries, b.EventID, b.Timestamp)
+	text := fmt.Sprintf("redeliver up to %d events, starting at %s of %s", b.Entries, b.EventID, b.Timestamp)
 	if o.From["until"] != "" {
-		text = fmt.Sprintf("deliver up to %d events again, from %s of %s to position %d", b.Entries, b.EventID, b.Timestamp, b.Last)
+		text = fmt.Sprintf("redeliver up to %d events, from %s of %s to position %d", b.Entries, b.EventID, b.Timestamp, b.Last)
 	}
 	if b.Truncated {
-		text += ", the oldest that is left of those asked for"
+		text += ", the oldest that remains of the requested events"
 	}
 	return text, nil
 }
@@ -360,7 +360,7 @@ func lastAttempt(row map[string]any) {
 func serverOrigin(text string) (*url.URL, error) {
 	u, err := url.Parse(text)
 	if err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
-		return nil, usage("%q is not the URL of an operator's handler: scheme, host and path, nothing else", text)
+		return nil, usage("%q is not the URL of an operator API: give scheme, host and path only", text)
 	}
 	host := u.Hostname()
 	ip := net.ParseIP(host)
@@ -368,7 +368,7 @@ func serverOrigin(text string) (*url.URL, error) {
 	case u.Scheme == "https":
 	case u.Scheme == "http" && (host == "localhost" || ip != nil && ip.IsLoopback()):
 	default:
-		return nil, usage("%s: only https, or http to loopback: the token would be read on the way", text)
+		return nil, usage("%s: use https, or http to loopback: others could read the token", text)
 	}
 	return u, nil
 }
@@ -412,9 +412,9 @@ func read(resp *http.Response) ([]byte, error) {
 	case err != nil:
 		return nil, err
 	case len(answer) > maxAnswer:
-		return nil, fmt.Errorf("the answer has more than %d bytes", maxAnswer)
+		return nil, fmt.Errorf("the response has more than %d bytes", maxAnswer)
 	case resp.StatusCode/100 == 3:
-		return nil, errors.New("the server redirects, and the token is not sent to another URL")
+		return nil, errors.New("the server redirects, but the token is sent to no other URL")
 	case resp.StatusCode != http.StatusOK && resp.StatusCode != http.StatusAccepted:
 		p := problem{status: resp.StatusCode}
 		if json.Unmarshal(answer, &p) != nil || p.Detail == "" {

@@ -89,13 +89,13 @@ func TestRun(t *testing.T) {
 		{line: "endpoints", filters: map[string]string{"late": "5m"}, want: "a.test 2 - - - 1 - - - -"},
 		{line: "event e/1?", filters: map[string]string{"event": "order"}, want: "eventId e/1? position 7 event order outcome subscription"},
 		{line: "event two", want: "a 1 two - - - b 2 two - - -"},
-		{line: "event none", want: "no event of the id none is in the logs"},
-		{line: "event none", json: true, want: "no event of the id none is in the logs"},
+		{line: "event none", want: "no event has the id none"},
+		{line: "event none", json: true, want: "no event has the id none"},
 		{line: "events", filters: map[string]string{"event": "push"}, from: map[string]string{"since": "90m", "until": "80m"},
-			want: `lastError T push evt\x1b 1 0 2 9 - timeout 4 attempts were made then, 3 failed, at 2 subscriptions (there are more, which were not looked at).`},
-		{line: "events", from: map[string]string{"since": "1m"}, want: "0 attempts were made then, 0 failed, at 2 subscriptions."},
-		{line: "latency", filters: map[string]string{"host": "a.test"}, want: "of name p95Ms p50Ms timed attempts failures endpoint https://a.test/x 3000 12 4 5 1 type push 3000 12 4 5 1 From 5 recorded attempts at 1 subscriptions."},
-		{line: "why sub_1", want: "It is in retry. To help: mcpe-gen admin retry " + s.URL + "/ops/ sub_1 'evt 1'"},
+			want: `lastError T push evt\x1b 1 0 2 9 - timeout 4 attempts in this time, 3 failed, at 2 subscriptions; the others were not examined.`},
+		{line: "events", from: map[string]string{"since": "1m"}, want: "0 attempts in this time, 0 failed, at 2 subscriptions."},
+		{line: "latency", filters: map[string]string{"host": "a.test"}, want: "of name p95Ms p50Ms timed attempts failures endpoint https://a.test/x 3000 12 4 5 1 type push 3000 12 4 5 1 Based on 5 recorded attempts at 1 subscriptions."},
+		{line: "why sub_1", want: "It is in retry. Try: mcpe-gen admin retry " + s.URL + "/ops/ sub_1 'evt 1'"},
 		{line: "why sub_2", want: `Nothing\x1b waits.`},
 		{line: "subscriptions", filters: map[string]string{"event": "healthy"}, want: "sub_3 - - active - - - - - sub_4 - - suspended - - - timeout -"},
 		{line: "subscriptions", filters: map[string]string{"state": "failing"}, want: "sub_2 - - - - - 2026-01-02T03:04:05Z - -"},
@@ -160,7 +160,7 @@ func TestWrongURL(t *testing.T) {
 		status       int
 		answer, want string
 	}{
-		{404, "404 page not found\n", "answered 404 Not Found, so it is not the operator API, and may be the MCP endpoint: give the URL of the operators' console"},
+		{404, "404 page not found\n", "answered 404 Not Found, so it is not the operator API, and may be the MCP endpoint: give the URL of the console"},
 		{400, `{"jsonrpc":"2.0","error":{"code":-32600,"message":"no"}}`, "is not the operator API"},
 		{200, "<html>", "answered 200 without JSON"},
 		{502, "<html>", "502: Bad Gateway"},
@@ -233,8 +233,8 @@ func TestTail(t *testing.T) {
 		name, event, want, err string
 		json                   bool
 	}{
-		{name: "text", event: "ping", err: `the server ended it: not any\x1b[m more`,
-			want: "2026-01-02T03:04:05Z  ping  e\\x1b[2J1  #7  12 bytes  targeted  {\"a\":\"b\"}\n40 passed too fast to be shown\n"},
+		{name: "text", event: "ping", err: `the server ended the tail: not any\x1b[m more`,
+			want: "2026-01-02T03:04:05Z  ping  e\\x1b[2J1  #7  12 bytes  targeted  {\"a\":\"b\"}\n40 events were skipped, because they came too fast\n"},
 		{name: "json", json: true, err: "the server closed the connection",
 			want: `{"event":"ping","eventId":"e\u001b[2J1","timestamp":"2026-01-02T03:04:05Z","position":7,"bytes":12,"targeted":true,"data":{"a":"b"}}` + "\n" + `{"skipped":40}` + "\n"},
 		{name: "moved", event: "moved", err: "the server redirects"},
@@ -275,8 +275,8 @@ func TestConfirm(t *testing.T) {
 	no := errors.New("no")
 	for _, c := range []struct {
 		verb, argument, what string
-	}{{"end", "sub_1", "end the subscription sub_1"}, {"revoke", "a\nnn", `end everything that a\nnn has`}, {"pause", "sub_1", ""},
-		{"replay", "sub_1", `deliver up to 3 events again, from evt\n7 of T on, the oldest that is left of those asked for`}} {
+	}{{"end", "sub_1", "end the subscription sub_1"}, {"revoke", "a\nnn", `end all subscriptions of a\nnn`}, {"pause", "sub_1", ""},
+		{"replay", "sub_1", `redeliver up to 3 events, starting at evt\n7 of T, the oldest that remains of the requested events`}} {
 		*asked = nil
 		var question string
 		o := Options{URL: s.URL + "/ops", Verb: c.verb, Args: []string{c.argument}, Stdout: io.Discard,

@@ -22,7 +22,7 @@ func (o *Options) tail(ctx context.Context, base *url.URL) error {
 	q := url.Values{}
 	for name, value := range o.Filters {
 		if name != "event" {
-			return usage("tail takes the filter event and no other")
+			return usage("tail takes no filter except event")
 		}
 		if value != "" {
 			q.Set(name, value)
@@ -73,18 +73,18 @@ func (o *Options) passed(name string, data []byte) error {
 		Data                              json.RawMessage
 	}
 	if err := json.Unmarshal(data, &v); err != nil {
-		return fmt.Errorf("the server sent something that is not a JSON object: %w", err)
+		return fmt.Errorf("the server sent an event that is not a JSON object: %w", err)
 	}
 	var err error
 	switch {
 	case name == "end":
-		return errors.New("the server ended it: " + plain.Text(v.Detail))
+		return errors.New("the server ended the tail: " + plain.Text(v.Detail))
 	case o.JSON && name == "skipped":
 		_, err = fmt.Fprintf(o.Stdout, "{\"skipped\":%d}\n", v.Count)
 	case o.JSON && name == "occurrence":
 		_, err = fmt.Fprintln(o.Stdout, string(data))
 	case name == "skipped":
-		_, err = fmt.Fprintf(o.Stdout, "%d passed too fast to be shown\n", v.Count)
+		_, err = fmt.Fprintf(o.Stdout, "%d events were skipped, because they came too fast\n", v.Count)
 	case name == "occurrence":
 		words := []string{v.Timestamp, plain.Text(v.Event), plain.Text(v.EventID), fmt.Sprintf("#%d", v.Position), fmt.Sprintf("%d bytes", v.Bytes)}
 		if v.Targeted {
