@@ -288,20 +288,20 @@ func (s *Scaffold) Settle() error {
 	case s.Upstream != nil && (stdio || s.Source != "emit" || s.From != nil):
 		return errors.New("--beside: an MCP server on HTTP emits the events; leave out --from, --transport stdio and --source check")
 	case s.Upstream != nil && s.Webhooks && s.Auth == "none":
-		return errors.New("--webhooks: subscriptions belong to somebody, and only the MCP server knows its callers; add --auth bearer or --auth oauth")
+		return errors.New("--webhooks: a subscription needs an authenticated caller, and only the MCP server knows its callers; add --auth bearer or --auth oauth")
 	case stdio && s.From != nil:
-		return fmt.Errorf("webhooks come by HTTP: transport %q cannot take them in", s.Transport)
+		return fmt.Errorf("webhooks arrive by HTTP, and transport %q cannot receive them; use --transport http", s.Transport)
 	case stdio && s.Webhooks:
-		return errors.New("--webhooks: subscriptions belong to somebody, and nobody has a name on stdio; use --transport http")
+		return errors.New("--webhooks: a subscription needs an authenticated caller, and stdio has none; use --transport http")
 	case stdio && s.Auth != "none":
 		return fmt.Errorf("--auth %s: a client on stdio starts the server itself; use --transport http", s.Auth)
 	case stdio && s.Console:
-		return errors.New("--console: operators come by HTTP; use --transport http")
+		return errors.New("--console: the console needs HTTP; use --transport http")
 	case stdio && s.Metrics == "prometheus":
 		return errors.New("--metrics prometheus: each client on stdio starts its own server, and only one of them gets the port that Prometheus scrapes; " +
 			"use --transport http, or --metrics otlp")
 	case s.Webhooks && s.Auth == "none" && !s.Adopted:
-		return errors.New("--webhooks: subscriptions belong to somebody, and with --auth none nobody has a name")
+		return errors.New("--webhooks: a subscription needs an authenticated caller; use --auth bearer or --auth oauth")
 	}
 	return nil
 }

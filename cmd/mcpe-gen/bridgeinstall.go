@@ -148,14 +148,14 @@ func (c *command) bridgeChange(change *install.Change, write bool) error {
 	said := "nothing is written; --write adds this to " + change.Path
 	switch {
 	case change.Current:
-		said = change.Path + " has this already"
+		said = change.Path + " already contains this"
 	case write:
 		said = "wrote " + change.Path
 		if backup != "" {
-			said += "; the file as it was is " + backup
+			said += "; the previous file is " + backup
 		}
 	case !change.Exists:
-		said = "nothing is written; --write makes the new file " + change.Path
+		said = "nothing is written; --write creates " + change.Path
 	}
 	fmt.Fprint(c.Stdout, change.Shown)
 	if !c.Quiet {

@@ -22,14 +22,14 @@ reports which process has the store open.`
 var letterVerbs = []struct{ use, short string }{
 	{"list STORE", "List the dead letters"},
 	{"show STORE N...", "Show dead letters with payload, error, tries and times"},
-	{"retry STORE N...", "Hand dead letters to their handler again when the consumer runs"},
-	{"drop STORE N...", "Delete dead letters, for good"},
+	{"retry STORE N...", "Retry dead letters when the consumer runs next"},
+	{"drop STORE N...", "Delete dead letters permanently"},
 }
 
 func newDeadLetters(c *command) *cobra.Command {
 	group := &cobra.Command{
 		Use:   "deadletters",
-		Short: "Show, retry and drop the events that a consumer gave up on",
+		Short: "Show, retry and delete the events that a consumer has abandoned",
 		Long:  deadLettersHelp,
 		Example: `  mcpe-ops deadletters list cursors.json
   mcpe-ops deadletters retry consumer.db 12 13`,

@@ -151,7 +151,7 @@ func TestDoctor(t *testing.T) {
 		t.Fatal(err)
 	}
 	r, _ = examined(t, db)
-	says(t, r, "lease", checkup.Warn, "no server lives")
+	says(t, r, "lease", checkup.Warn, "no server is running")
 	says(t, r, "shards", checkup.Warn, "1 of 1", engine.OutboxTopic)
 	lease, err := s.Join(ctx, "one", 10*time.Minute, nil, nil)
 	if err != nil {
@@ -170,7 +170,7 @@ func TestDoctor(t *testing.T) {
 		says(t, r, check, checkup.OK)
 	}
 	r, _ = examined(t, db, "--lease", "1h")
-	says(t, r, "lease", checkup.Warn, "1 servers live", "of 1h0m0s left")
+	says(t, r, "lease", checkup.Warn, "1 servers are running", "of 1h0m0s left")
 
 	// What waits, who holds a snapshot, and what is dead.
 	do(`INSERT INTO mcpe.outbox (log, event_id, timestamp, data, once, above, at) VALUES ('log', 'x', '2026-01-01T00:00:00Z', '{}', false, 0, now() - interval '2 minutes')`,
@@ -215,10 +215,10 @@ func TestDoctor(t *testing.T) {
 	says(t, r, "generation", checkup.Warn, "another database system")
 	do("UPDATE mcpe.store SET system = ''")
 	r, _ = examined(t, db)
-	says(t, r, "generation", checkup.Warn, "not been written down")
+	says(t, r, "generation", checkup.Warn, "not recorded yet")
 	do("UPDATE mcpe.leases SET expires = now() - interval '1 s'")
 	r, _ = examined(t, db)
-	says(t, r, "lease", checkup.Warn, "no server lives, 1 leases are over")
+	says(t, r, "lease", checkup.Warn, "no server is running, 1 leases have expired")
 	do("UPDATE mcpe.store SET version = 1000, min_version = 999")
 	r, _ = examined(t, db)
 	says(t, r, "schema", checkup.Fail, "999")
@@ -231,7 +231,7 @@ func TestDoctor(t *testing.T) {
 	says(t, r, "schema", checkup.OK, "version 1000")
 	do("DROP TABLE mcpe.leases")
 	r, _ = examined(t, db)
-	says(t, r, "lease", checkup.Fail, "the schema is not whole", "mcpe.leases")
+	says(t, r, "lease", checkup.Fail, "the schema is incomplete", "mcpe.leases")
 
 	var stdout, stderr bytes.Buffer
 	if code := run([]string{"doctor", db}, &stdout, &stderr, cli.Version{}); code != exitDoctor || !strings.Contains(stdout.String(), "fail  settings") || stderr.Len() > 0 {

@@ -149,7 +149,7 @@ func findLetters(ctx context.Context, s clientstore.DeadLetterStore, wanted []ui
 	}
 	for _, n := range wanted {
 		if missing[n] {
-			return nil, fmt.Errorf("there is no dead letter %d", n)
+			return nil, fmt.Errorf("dead letter %d does not exist", n)
 		}
 	}
 	return found, nil

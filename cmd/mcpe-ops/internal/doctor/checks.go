@@ -75,7 +75,7 @@ func (p *checker) runAll(ctx context.Context, tx pgx.Tx) error {
 		}
 		switch {
 		case isIncomplete(err):
-			p.Add(checkup.Fail, c.name, fmt.Sprintf("the schema is not whole: %v", err), "restore the schema from a backup")
+			p.Add(checkup.Fail, c.name, fmt.Sprintf("the schema is incomplete: %v", err), "restore the schema from a backup")
 		case err != nil:
 			p.Add(checkup.Warn, c.name, fmt.Sprintf("unknown: %v", err), "run doctor as a role with this right, or check by other means")
 		}
@@ -151,7 +151,7 @@ func (p *checker) checkSettings(ctx context.Context, tx pgx.Tx) error {
 			good++
 		}
 	}
-	p.Add(checkup.OK, "settings", fmt.Sprintf("%d of %d as they should be", good, len(wrong)), "")
+	p.Add(checkup.OK, "settings", fmt.Sprintf("%d of %d are as recommended", good, len(wrong)), "")
 	return nil
 }
 
@@ -265,12 +265,12 @@ func (p *checker) checkGeneration(ctx context.Context, tx pgx.Tx) error {
 	})
 	switch {
 	case system == "" || timeline == "":
-		p.Add(checkup.Warn, "generation", fmt.Sprintf("%d; which server it is has not been written down", generation),
+		p.Add(checkup.Warn, "generation", fmt.Sprintf("%d; the database system is not recorded yet", generation),
 			"let one server run with a role that may call pg_control_system and pg_walfile_name: otherwise a failover with a loss is not noticed")
 	case asked != nil:
 		p.Add(checkup.OK, "generation", found, "") // the check of rights reports it
 	case its != system:
-		p.Add(checkup.Warn, "generation", fmt.Sprintf("%s, but of another database system", found), "this is a copy: the next server begins new epochs; do not let both be served")
+		p.Add(checkup.Warn, "generation", fmt.Sprintf("%s, but of another database system", found), "this is a copy: the next server begins new epochs; do not run servers on both")
 	case now != timeline:
 		p.Add(checkup.Warn, "generation", fmt.Sprintf("%s; the server has timeline %s: it was promoted or recovered", found, now),
 			"the next server or write begins new epochs, unless SynchronousStandby is set")
@@ -290,16 +290,16 @@ func (p *checker) checkLeases(ctx context.Context, tx pgx.Tx) error {
 	}
 	switch {
 	case live == 0:
-		p.Add(checkup.Warn, "lease", fmt.Sprintf("no server lives, %d leases are over", over), "start a server: until then nothing is delivered to webhooks, and the outbox waits")
+		p.Add(checkup.Warn, "lease", fmt.Sprintf("no server is running, %d leases have expired", over), "start a server: until then no event is delivered to webhooks, and the outbox waits")
 	case over > 0:
-		p.Add(checkup.Warn, "lease", fmt.Sprintf("%d servers live, %d leases are over", live, over), "look why those servers died or did not renew: their logs say `the lease is lost`. Others take over within seconds")
+		p.Add(checkup.Warn, "lease", fmt.Sprintf("%d servers are running, %d leases have expired", live, over), "find out why those servers ended or did not renew: their logs contain `the lease is lost`. Others take over within seconds")
 	default:
 		left := seconds(*least)
 		state := checkup.OK
 		if left < p.Lease/3 { // leases are renewed once a third has passed
 			state = checkup.Warn
 		}
-		p.Add(state, "lease", fmt.Sprintf("%d servers live; the first lease to end has %v of %v left", live, left.Round(100*time.Millisecond), p.Lease),
+		p.Add(state, "lease", fmt.Sprintf("%d servers are running; the first lease to expire has %v of %v left", live, left.Round(100*time.Millisecond), p.Lease),
 			"renewals are late: the database answers slowly, or a server stands still; compare --lease with replicas.Options.Lease")
 	}
 	var took []time.Duration
@@ -386,7 +386,7 @@ func (p *checker) checkRejectedIn(ctx context.Context, tx pgx.Tx, check, schema 
 		return err
 	}
 	if n == 0 {
-		p.Add(checkup.OK, check, "nothing", "")
+		p.Add(checkup.OK, check, "none", "")
 		return nil
 	}
 	p.Add(checkup.Warn, check, fmt.Sprintf("%d occurrences, the last at %s", n, last.UTC().Format(time.RFC3339)),
@@ -421,7 +421,7 @@ func (p *checker) checkSnapshots(ctx context.Context, tx pgx.Tx) error {
 	err = tx.QueryRow(ctx, `SELECT coalesce(array_agg(slot_name::text), '{}') FROM pg_replication_slots
 		WHERE NOT active AND (xmin IS NOT NULL OR catalog_xmin IS NOT NULL OR restart_lsn IS NOT NULL)`).Scan(&slots)
 	if err == nil && len(slots) > 0 {
-		p.Add(checkup.Warn, "replication slots", fmt.Sprintf("nobody reads %s", strings.Join(slots, ", ")),
+		p.Add(checkup.Warn, "replication slots", fmt.Sprintf("no consumer reads %s", strings.Join(slots, ", ")),
 			"drop them with pg_drop_replication_slot, or bring their standby back: they keep WAL, and may keep dead rows")
 	}
 	return err

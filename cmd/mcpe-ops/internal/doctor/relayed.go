@@ -61,7 +61,7 @@ func (p *checker) checkRelayRights(ctx context.Context, tx pgx.Tx) error {
 	case len(lacking) == 0:
 		p.Add(checkup.OK, "relay rights", fmt.Sprintf("role %s needs no further rights for relaying and emitting", role), "")
 	case emits:
-		p.Add(checkup.Warn, "relay rights", fmt.Sprintf("role %s may emit, and lacks for relaying %s", role, strings.Join(lacking, "; ")),
+		p.Add(checkup.Warn, "relay rights", fmt.Sprintf("role %s may emit, but lacks for relaying %s", role, strings.Join(lacking, "; ")),
 			"GRANT them if a server with a relay uses this role; one whose transactions emit needs no more")
 	default:
 		p.Add(checkup.Fail, "relay rights", fmt.Sprintf("role %s lacks %s", role, strings.Join(lacking, "; ")),
@@ -98,7 +98,7 @@ func (p *checker) checkRelayHolder(ctx context.Context, tx pgx.Tx) error {
 			AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())`, int64(key>>32), int64(key&0xffffffff)).Scan(&pid, &since, &who, &state)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
-		p.Add(checkup.OK, "relay", "nobody is moving rows at this moment", "")
+		p.Add(checkup.OK, "relay", "no session is moving rows now", "")
 		return nil
 	case err != nil:
 		return err
