@@ -76,3 +76,12 @@ func TestEndpointsAreText(t *testing.T) {
 		}
 	}
 }
+
+// TestUndoneByClient expects a page to say which actions a client or a failing endpoint can undo.
+func TestUndoneByClient(t *testing.T) {
+	w := newWorld(t)
+	id := w.subscribe("ann", "/a")
+	w.shows("end", w.ask("GET", "/subscriptions/"+id, ""), "Its client may subscribe again with its next refresh, unless server.Options.Authorize rejects it.", "an endpoint that keeps failing is suspended again")
+	w.shows("revoke", w.ask("GET", "/subscriptions", ""), "Its clients may subscribe again, unless server.Options.Authorize rejects them.")
+	w.shows("disconnect", w.ask("GET", "/connections", ""), "the client may connect again, unless server.Options.Authorize rejects it.")
+}

@@ -111,7 +111,7 @@ var verbs = map[string]verb{
 	"pause":      {method: "POST", path: "subscriptions/%s/pause", args: []string{"ID"}},
 	"unpause":    {method: "POST", path: "subscriptions/%s/unpause", args: []string{"ID"}},
 	"resume":     {method: "POST", path: "subscriptions/%s/resume", args: []string{"ID"}},
-	"end":        {method: "POST", path: "subscriptions/%s/end", args: []string{"ID"}, final: "end the subscription %s"},
+	"end":        {method: "POST", path: "subscriptions/%s/end", args: []string{"ID"}, final: "end the subscription %s, whose client may subscribe again unless server.Options.Authorize rejects it"},
 	"disconnect": {method: "POST", path: "connections/%s/disconnect", args: []string{"ID"}},
 	"tail":       {method: "GET"},
 	"event": {method: "GET", path: "occurrences", query: "eventId", args: []string{"EVENT-ID"}, list: "occurrences",
@@ -126,7 +126,7 @@ var verbs = map[string]verb{
 	"putback": {method: "POST", path: "outbox/%s/putback", args: []string{"ID"}},
 	"drop":    {method: "POST", path: "outbox/%s/drop", args: []string{"ID"}, final: "delete the rejected event %s"},
 	"reopen":  {method: "POST", path: "types/%s/reopen", args: []string{"TYPE"}},
-	"revoke": {method: "POST", path: "revoke", args: []string{"PRINCIPAL"}, final: "end all subscriptions of %s",
+	"revoke": {method: "POST", path: "revoke", args: []string{"PRINCIPAL"}, final: "end all subscriptions of %s, who may subscribe again unless server.Options.Authorize rejects it",
 		body: func(args []string) any { return map[string]string{"principal": args[0]} }},
 }
 

@@ -275,7 +275,7 @@ func TestConfirm(t *testing.T) {
 	no := errors.New("no")
 	for _, c := range []struct {
 		verb, argument, what string
-	}{{"end", "sub_1", "end the subscription sub_1"}, {"revoke", "a\nnn", `end all subscriptions of a\nnn`}, {"pause", "sub_1", ""},
+	}{{"end", "sub_1", "end the subscription sub_1, whose client may subscribe again unless server.Options.Authorize rejects it"}, {"revoke", "a\nnn", `end all subscriptions of a\nnn, who may subscribe again unless server.Options.Authorize rejects it`}, {"pause", "sub_1", ""},
 		{"replay", "sub_1", `redeliver up to 3 events, starting at evt\n7 of T, the oldest that remains of the requested events`}} {
 		*asked = nil
 		var question string
