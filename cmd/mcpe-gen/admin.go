@@ -16,6 +16,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/cmd/internal/peer"
 	"github.com/mcpe-gen/mcpe-gen/cmd/mcpe-gen/internal/operate"
 	"github.com/mcpe-gen/mcpe-gen/internal/childenv"
+	"github.com/mcpe-gen/mcpe-gen/internal/plain"
 )
 
 // adminTokenVariable is the environment variable with the operator's token, which differs from the token for listen.
@@ -172,7 +173,7 @@ var textFlags = map[string]textFlag{
 	"actor":        {"actor", "only verbs of this `operator`"},
 	"subscription": {"subscription", "only verbs that acted on the subscription with this `id`"},
 	"mode":         {"mode", "only this `mode`: push or poll"},
-	"since":        {"since", "start at this `time`, such as 2026-11-22T14:00:00Z, 14:00 (today, in this machine's zone) or 90m (ago)"},
+	"since":        {"since", "start at this `time`, such as 2026-11-22T14:00:00Z, 14:00 (today in UTC) or 90m (ago)"},
 	"until":        {"until", "end before this `time`"},
 	"position":     {"position", "start at this `position` of the log (one subscription)"},
 	"event-id":     {"eventId", "start at the event with this `id` (one subscription)"},
@@ -197,6 +198,7 @@ func (f *adminFlags) addFlag(cmd *cobra.Command, name string) {
 		flags.Float64Var(&f.options.Rate, name, 100, "for many: at most this `number` of subscriptions or events per second")
 	case "wait":
 		flags.DurationVar(&f.options.Wait, name, operate.DefaultWait, "wait at most this `time` for the result; 0 does not wait")
+		flags.Lookup(name).DefValue = plain.Duration(operate.DefaultWait)
 	case "after":
 		flags.StringVar(&f.options.After, name, "", "for many: start after the subscription with this `id`")
 	default:

@@ -15,6 +15,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/cmd/internal/peer"
 	"github.com/mcpe-gen/mcpe-gen/cmd/mcpe-gen/internal/listen"
 	"github.com/mcpe-gen/mcpe-gen/cmd/mcpe-gen/internal/wake"
+	"github.com/mcpe-gen/mcpe-gen/internal/plain"
 )
 
 const listenHelp = `Subscribe to an event type of any server that speaks the Events extension, and
@@ -99,6 +100,7 @@ func newListen(c *command) *cobra.Command {
 	flags.StringVar(&o.Forward, "forward", "", "post every event to this `URL`")
 	flags.StringVar(&run.words, "exec", "", "run this `command` for every event")
 	flags.DurationVar(&run.Timeout, "exec-timeout", wake.DefaultTimeout, "end the command after this `time`")
+	flags.Lookup("exec-timeout").DefValue = plain.Duration(wake.DefaultTimeout)
 	flags.IntVar(&run.PerMinute, "exec-per-minute", 0, "run it at most this `number` of times a minute, evenly spaced (default: no limit)")
 	flags.IntVar(&run.Attempts, "exec-tries", wake.DefaultAttempts, "after this `number` of failures an event becomes a dead letter")
 	flags.BoolVar(&o.Print, "print", false, "print one short JSON object per line, and nothing else")

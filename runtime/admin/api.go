@@ -11,6 +11,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/mcpe-gen/mcpe-gen/internal/plain"
 	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
 )
 
@@ -275,7 +276,7 @@ func filterParams(f operator.Filter) map[string]string {
 		m["failing"] = "true"
 	}
 	if f.Late > 0 {
-		m["late"] = f.Late.String()
+		m["late"] = plain.Duration(f.Late)
 	}
 	return m
 }

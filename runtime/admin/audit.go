@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/mcpe-gen/mcpe-gen/internal/plain"
 	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 )
@@ -31,16 +32,16 @@ func (t *task) auditEntry(at time.Time, actor string, out outcome) operator.Audi
 		asked["events"] = strings.Join(q.Events, " ")
 	}
 	if q.Since != "" {
-		asked["since"] = t.since.UTC().Format(time.RFC3339)
+		asked["since"] = plain.Time(t.since)
 	}
 	if q.Until != "" {
-		asked["until"] = t.until.UTC().Format(time.RFC3339)
+		asked["until"] = plain.Time(t.until)
 	}
 	if q.Position != 0 {
 		asked["position"] = strconv.FormatUint(q.Position, 10)
 	}
 	if q.Seen != "" {
-		asked["seen"] = t.seen.UTC().Format(time.RFC3339Nano)
+		asked["seen"] = plain.Time(t.seen)
 	}
 	for i, name := range slices.Sorted(maps.Keys(asked)) {
 		if i > 0 {

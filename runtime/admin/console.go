@@ -20,6 +20,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/mcpe-gen/mcpe-gen/internal/inbound"
+	"github.com/mcpe-gen/mcpe-gen/internal/plain"
 	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
 )
 
@@ -28,6 +29,8 @@ var pageFiles embed.FS
 
 var pages = template.Must(template.New("").Funcs(template.FuncMap{
 	"when":   formatWhen,
+	"exact":  plain.Time,
+	"stamp":  formatTime,
 	"due":    formatDue,
 	"took":   formatDuration,
 	"ofMs":   func(ms float64) string { return formatDuration(time.Duration(ms * float64(time.Millisecond))) },
@@ -86,13 +89,12 @@ func formatWhen(t time.Time) template.HTML {
 	if t.IsZero() {
 		return ""
 	}
-	exact := t.UTC().Format("2006-01-02 15:04:05Z")
 	d, form := time.Since(t), "%s ago"
 	if d < 0 {
 		d, form = -d, "in %s"
 	}
 	return template.HTML(fmt.Sprintf(`<time datetime="%s"><span>%s</span> <span class="exact">%s</span></time>`,
-		t.UTC().Format(time.RFC3339), fmt.Sprintf(form, formatSpan(d)), exact)) // no part of it is user input
+		t.UTC().Format(time.RFC3339), fmt.Sprintf(form, formatSpan(d)), plain.Time(t))) // no part of it is user input
 }
 
 // formatDue formats the time of the next attempt.
@@ -101,19 +103,6 @@ func formatDue(t time.Time) template.HTML {
 		return "due now"
 	}
 	return formatWhen(t)
-}
-
-// formatSpan formats a duration as a whole number of seconds, minutes, hours or days.
-func formatSpan(d time.Duration) string {
-	switch {
-	case d < 2*time.Minute:
-		return strconv.Itoa(int(d.Seconds())) + " s"
-	case d < 2*time.Hour:
-		return strconv.Itoa(int(d.Minutes())) + " min"
-	case d < 48*time.Hour:
-		return strconv.Itoa(int(d.Hours())) + " h"
-	}
-	return strconv.Itoa(int(d.Hours()/24)) + " days"
 }
 
 // staticFiles maps the names of files that are served without authentication to their content types.
@@ -155,7 +144,7 @@ type view struct {
 	Many          *manyView
 	Audit         []operator.AuditEntry
 	Begins        *operator.Beginning // a replay
-	Until         string              // when it ends; "" for no end
+	Until         time.Time           // when it ends; zero for no end
 	Query         template.URL        // the filter of the action's subscriptions
 	Picked        url.Values          // the same filter
 	Subscription  *operator.WebhookInfo

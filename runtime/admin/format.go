@@ -1,9 +1,10 @@
 package admin
 
 import (
-	"math"
 	"strconv"
 	"time"
+
+	"github.com/mcpe-gen/mcpe-gen/internal/plain"
 )
 
 // formatCount formats a count with thousands separators.
@@ -23,20 +24,25 @@ func countNoun(n int64, name string) string {
 	return formatCount(n) + " " + name + "s"
 }
 
-// formatDuration formats a duration in milliseconds or seconds with two significant digits, the precision of the
-// percentiles.
+// formatDuration formats a duration with two significant digits, the precision of the percentiles.
 func formatDuration(d time.Duration) string {
-	v, unit := d.Seconds()*1000, " ms"
-	if v >= 1000 {
-		v, unit = v/1000, " s"
+	unit := time.Duration(1)
+	for d/unit >= 100 {
+		unit *= 10
 	}
+	return plain.Duration(d.Round(unit))
+}
+
+// formatSpan formats a duration as a whole number of seconds, minutes, hours or days.
+func formatSpan(d time.Duration) string {
+	unit, name := 24*time.Hour, "d"
 	switch {
-	case v == 0:
-	case v < 0.1:
-		return "0.1" + unit
-	default:
-		scale := math.Pow(10, math.Floor(math.Log10(v))-1)
-		v = math.Round(v/scale) * scale
+	case d < 2*time.Minute:
+		unit, name = time.Second, "s"
+	case d < 2*time.Hour:
+		unit, name = time.Minute, "m"
+	case d < 48*time.Hour:
+		unit, name = time.Hour, "h"
 	}
-	return strconv.FormatFloat(math.Round(v*100)/100, 'f', -1, 64) + unit
+	return strconv.FormatInt(int64(d/unit), 10) + name
 }

@@ -152,8 +152,7 @@ func (h *handler) canList(w http.ResponseWriter, r *http.Request, actor string, 
 // A manyView is the template data for the page of a bulkAction.
 type manyView struct {
 	bulkAction
-	Filter       map[string]string
-	Since, Until string // "" if unbounded
+	Filter map[string]string
 	// Total is the number of items found. More reports whether there are further items. Items contains the first items.
 	Total int64
 	More  bool
@@ -201,8 +200,7 @@ func (v *manyView) Rows() (rows []operator.WebhookInfo) {
 
 // newView returns the template data for the action's page, with a button that continues after the given position.
 func (m *bulkAction) newView(after string) *manyView {
-	return &manyView{bulkAction: *m, Filter: filterParams(m.Filter), Since: formatTime(m.Since), Until: formatTime(m.Until),
-		Query: template.URL(m.query(after))} // query escapes it
+	return &manyView{bulkAction: *m, Filter: filterParams(m.Filter), Query: template.URL(m.query(after))} // query escapes it
 }
 
 // title returns the title of the page.

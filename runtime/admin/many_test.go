@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mcpe-gen/mcpe-gen/internal/plain"
 	"github.com/mcpe-gen/mcpe-gen/runtime/admin"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
@@ -218,7 +219,7 @@ func TestSRV8SendWhatWasGivenUp(t *testing.T) {
 			last = e
 		}
 	}
-	if last.Verb != "send" || last.EventID != "evt_1" || last.Asked != "seen "+now.UTC().Format(time.RFC3339Nano) {
+	if last.Verb != "send" || last.EventID != "evt_1" || last.Asked != "seen "+plain.Time(now) {
 		t.Errorf("%+v", last)
 	}
 }

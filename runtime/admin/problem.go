@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/mcpe-gen/mcpe-gen/internal/plain"
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
@@ -80,7 +81,7 @@ func (h *handler) classify(ctx context.Context, what string, err error) (status 
 }
 
 // errSlow is returned if the body does not arrive in time.
-var errSlow = errors.New("the body did not arrive within " + bodyTime.String())
+var errSlow = errors.New("the body did not arrive within " + plain.Duration(bodyTime))
 
 // unreadable is the error for an action on a subscription whose record cannot be read, see
 // [operator.WebhookInfo.Unreadable].

@@ -96,10 +96,7 @@ func (h *handler) replayPages(add adder) {
 	add("GET", "/subscriptions/{id}/replay", func(w http.ResponseWriter, r *http.Request, actor string) {
 		if i, at, ok := h.replayBeginning(w, r, actor); ok {
 			i = withShownURL(i)
-			until := ""
-			if at, _ := readTime("until", strings.TrimSpace(r.URL.Query().Get("until"))); !at.IsZero() {
-				until = formatTime(at)
-			}
+			until, _ := readTime("until", strings.TrimSpace(r.URL.Query().Get("until"))) // replayBeginning has validated it
 			h.render(w, r, http.StatusOK, "replay.html", view{Title: "Replay of " + i.ID, Subscription: &i, Begins: &at, Until: until})
 		}
 	})

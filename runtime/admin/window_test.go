@@ -44,7 +44,7 @@ func TestSRV8Between(t *testing.T) {
 	if p = get[window](w, "/api/events?since=30m"); len(p.Occurrences) != 0 || p.Attempts != 3 {
 		t.Errorf("a time without events: %+v", p)
 	}
-	w.shows("the page", w.ask("GET", "/events?event=ping&since=150m&until=30m", ""), "evt_1", "1 accepted", "UTC</h2>")
+	w.shows("the page", w.ask("GET", "/events?event=ping&since=150m&until=30m", ""), "evt_1", "1 accepted", "Z to 2", "Z</h2>")
 	w.shows("a page", w.ask("GET", "/events?since=150m&until=30m&limit=1", ""), "Next page", "after=ping%2F2")
 	w.shows("no events", w.ask("GET", "/events?event=ping&since=30m", ""), "No events of ping happened between these times.")
 	w.shows("the form", w.ask("GET", "/events", ""), `name="since"`, "Times are in UTC")
@@ -93,8 +93,8 @@ func TestSRV8Latency(t *testing.T) {
 		t.Errorf("by URL: %+v", s)
 	}
 	w.shows("the page", w.ask("GET", "/latency", ""), "Based on 1 recorded attempts at 1 subscriptions of all processes.", host, "ping")
-	w.shows("the endpoints", w.ask("GET", "/endpoints", ""), `data-label="p95" class="number">`, " ms</td>")
-	w.shows("the URLs", w.ask("GET", "/endpoints?host="+host, ""), " ms</td>", "/latency?host=")
+	w.shows("the endpoints", w.ask("GET", "/endpoints", ""), `data-label="p95" class="number">`, `s</td>`)
+	w.shows("the URLs", w.ask("GET", "/endpoints?host="+host, ""), `s</td>`, "/latency?host=")
 	w.isProblem("pages", w.ask("GET", "/api/latency?after=x", ""), 400, "bad_request")
 }
 

@@ -26,7 +26,7 @@
       td.colSpan = table.tHead.rows[0].cells.length;
       td.textContent = line.skipped + " events were skipped, because they came too fast";
     } else {
-      cell(row, line.timestamp);
+      cell(row, new Date(line.timestamp).toISOString().slice(0, 19).replace("T", " ") + "Z");
       cell(row, line.event);
       cell(row, line.eventId, "long");
       cell(row, line.position, "number");

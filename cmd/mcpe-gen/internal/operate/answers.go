@@ -1,11 +1,12 @@
 package operate
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"maps"
-	"time"
+	"strings"
 
 	"github.com/mcpe-gen/mcpe-gen/internal/plain"
 )
@@ -13,29 +14,13 @@ import (
 // timedLists contains the verbs that list a time range.
 var timedLists = map[string]bool{"audit": true, "events": true}
 
-// expandShortForms replaces clock times with timestamps of today, and the state failing with the equivalent filter.
-func (o *Options) expandShortForms(now time.Time) {
-	o.From, o.Filters = maps.Clone(o.From), maps.Clone(o.Filters)
-	for _, name := range []string{"since", "until"} {
-		if text := o.From[name]; text != "" {
-			o.From[name] = timeToday(text, now)
-		}
-	}
+// replaceFailing replaces the state failing with the equivalent filter.
+func (o *Options) replaceFailing() {
 	if o.Filters["state"] == "failing" {
+		o.Filters = maps.Clone(o.Filters)
 		delete(o.Filters, "state")
 		o.Filters["failing"] = "true"
 	}
-}
-
-// timeToday converts a clock time, such as 14:00, to that time on the day and in the time zone of now. It returns any
-// other text unchanged.
-func timeToday(text string, now time.Time) string {
-	for _, layout := range []string{"15:04", time.TimeOnly} {
-		if c, err := time.Parse(layout, text); err == nil {
-			return time.Date(now.Year(), now.Month(), now.Day(), c.Hour(), c.Minute(), c.Second(), 0, now.Location()).Format(time.RFC3339)
-		}
-	}
-	return text
 }
 
 // notOperatorAPI returns the error for a URL that does not serve the operator API. answered describes the response.
@@ -104,11 +89,28 @@ func dropOldError(row map[string]any) {
 	}
 }
 
-// shortTermination replaces who closed an event type, and when, by one text.
-func shortTermination(row map[string]any) {
+// setTermination replaces who terminated an event type, and when, by the time.
+func setTermination(row map[string]any) {
 	if t, ok := row["terminated"].(map[string]any); ok {
-		row["terminated"] = fmt.Sprintf("by %v at %s", t["by"], localTime(t["at"]))
+		row["terminated"] = t["at"]
 	}
+}
+
+// setEndpoint sets the columns for the name of an endpoint and its number of subscriptions.
+func setEndpoint(row map[string]any) {
+	row["total"], row["endpoint"] = row["subscriptions"], cmp.Or(row["url"], row["host"])
+}
+
+// setTarget sets the column for the target of an action.
+func setTarget(row map[string]any) {
+	id, _ := row["subscription"].(string)
+	target := plain.Cut(id, shortID)
+	for _, name := range []string{"connection", "rejected", "principal", "event", "eventId"} {
+		if text, _ := row[name].(string); text != "" {
+			target += " " + text
+		}
+	}
+	row["target"] = strings.TrimSpace(target)
 }
 
 // dropUnknownOutcomes removes the outcomes of an event without recorded attempts because they are unknown.
@@ -126,7 +128,7 @@ func (o *Options) printWindow(v *verb, page map[string]any, rows []map[string]an
 	if event := o.Filters["event"]; event != "" {
 		of = " of " + plain.Text(event)
 	}
-	during := fmt.Sprintf("from %s to %s", localTime(page["since"]), localTime(page["until"]))
+	during := fmt.Sprintf("from %s to %s", valueText(page["since"]), valueText(page["until"]))
 	if len(rows) == 0 {
 		fmt.Fprintf(o.Stdout, "No events%s happened %s.\n", of, during)
 	} else {
@@ -138,16 +140,6 @@ func (o *Options) printWindow(v *verb, page map[string]any, rows []map[string]an
 	_, err := fmt.Fprintf(o.Stdout, "%s attempts in this time, %s failed, at %s subscriptions%s.\n", valueText(page["attempts"]), valueText(page["failures"]),
 		valueText(page["subscriptions"]), sampleNote(page))
 	return err
-}
-
-// localTime converts a time in a response to the local time zone.
-func localTime(v any) string {
-	s, _ := v.(string)
-	at, err := time.Parse(time.RFC3339, s)
-	if err != nil {
-		return valueText(v)
-	}
-	return at.Local().Format("2006-01-02 15:04:05 -07:00")
 }
 
 // sampleNote returns a note if a response covers only a sample of the subscriptions.

@@ -30,7 +30,7 @@ func (o *Options) awaitOutcome(ctx context.Context, subscription string, answer 
 	if err := json.Unmarshal(answer, &asked); err != nil || asked.Kind == "" || o.Wait == 0 {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, o.Wait, fmt.Errorf("request %d to %s is stored, but was not performed within %v: see show", asked.Number, plain.Text(asked.Kind), o.Wait))
+	ctx, cancel := context.WithTimeoutCause(ctx, o.Wait, fmt.Errorf("request %d to %s is stored, but was not performed within %s: see show", asked.Number, plain.Text(asked.Kind), plain.Duration(o.Wait)))
 	defer cancel()
 	for pause := firstPause; ; pause = min(2*pause, maxPause) {
 		done, err := o.isPerformed(ctx, subscription, asked.Kind, asked.Number)

@@ -153,12 +153,18 @@ func (o *Options) runMany(ctx context.Context, base *url.URL) error {
 	return r.applyToAll(ctx, total)
 }
 
-// timestampOf converts an RFC 3339 time, or a duration before now, to a timestamp that all requests use.
+// timestampOf converts an RFC 3339 time, a time of day in UTC, or a duration before now, to a timestamp that all requests
+// use.
 func timestampOf(flag, text string, now time.Time) (string, error) {
 	if text == "" {
 		return "", nil
 	}
 	at, err := time.Parse(time.RFC3339, text)
+	for _, clock := range []string{text, text + ":00"} {
+		if err != nil {
+			at, err = time.Parse(time.RFC3339, now.UTC().Format("2006-01-02T")+clock+"Z")
+		}
+	}
 	if err != nil {
 		ago, err := time.ParseDuration(text)
 		if err != nil || ago <= 0 {
@@ -422,7 +428,7 @@ func (r *run) continueCommand(after string) string {
 		}
 	}
 	if r.Wait != DefaultWait {
-		words = append(words, "--wait", r.Wait.String())
+		words = append(words, "--wait", plain.Duration(r.Wait))
 	}
 	if r.Rate != 0 {
 		words = append(words, "--rate", strconv.FormatFloat(r.Rate, 'f', -1, 64))

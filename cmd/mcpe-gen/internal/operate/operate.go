@@ -16,7 +16,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/internal/childenv"
@@ -88,19 +87,19 @@ type verb struct {
 var Verbs = []string{"types", "subscriptions", "endpoints", "show", "attempts", "connections", "test", "retry", "pause", "unpause", "resume", "replay", "endreplay", "end", "disconnect", "revoke", "reopen", "events", "latency", "why", "event", "occurrence", "audit", "cluster", "outbox", "putback", "drop", "tail"}
 
 var verbs = map[string]verb{
-	"types":         {method: "GET", path: "types", list: "types", columns: []string{"name", "head", "perMinute", "behind", "streams", "pollers", "webhooks", "terminated", "description"}, row: shortTermination},
-	"subscriptions": {method: "GET", path: "subscriptions", list: "subscriptions", columns: []string{"id", "principal", "event", "state", "behind", "waitingSince", "failedSince", "lastError", "url"}, row: dropOldError},
-	"endpoints": {method: "GET", path: "endpoints", list: "endpoints",
-		columns: []string{"host", "subscriptions", "active", "suspended", "paused", "failing", "failedSince", "behind", "waitingSince", "url"}},
+	"types":         {method: "GET", path: "types", list: "types", columns: []string{"name", "head", "perMinute", "behind", "streams", "pollers", "webhooks", "terminated", "description"}, row: setTermination},
+	"subscriptions": {method: "GET", path: "subscriptions", list: "subscriptions", columns: []string{"id", "principal", "event", "state", "behind", "failedSince", "lastError", "url"}, row: dropOldError},
+	"endpoints": {method: "GET", path: "endpoints", list: "endpoints", row: setEndpoint,
+		columns: []string{"total", "suspended", "paused", "failing", "failedSince", "behind", "waitingSince", "endpoint"}},
 	"events": {method: "GET", path: "events", list: "occurrences", row: dropUnknownOutcomes,
-		columns: []string{"timestamp", "event", "eventId", "accepted", "waiting", "failed", "attempts", "lastAt", "lastError"}},
+		columns: []string{"timestamp", "event", "accepted", "waiting", "failed", "lastError", "eventId"}},
 	"latency": {method: "GET", path: "latency", list: "rows", page: mergeLatencies,
-		columns: []string{"of", "name", "p95Ms", "p50Ms", "timed", "attempts", "failures"}},
+		columns: []string{"of", "p95Ms", "p50Ms", "timed", "attempts", "failures", "name"}},
 	"why":         {method: "GET", path: "subscriptions/%s/why", args: []string{"ID"}},
-	"connections": {method: "GET", path: "connections", list: "connections", columns: []string{"id", "principal", "event", "mode", "since", "behind"}},
+	"connections": {method: "GET", path: "connections", list: "connections", columns: []string{"id", "mode", "since", "behind", "event", "principal"}},
 	"show":        {method: "GET", path: "subscriptions/%s", args: []string{"ID"}},
 	"attempts": {method: "GET", path: "subscriptions/%s/attempts", args: []string{"ID"}, list: "attempts",
-		columns: []string{"at", "eventId", "number", "tookMs", "status", "category", "askedBy", "nextAt"}},
+		columns: []string{"at", "number", "tookMs", "status", "category", "nextAt", "eventId"}},
 	"test": {method: "POST", path: "subscriptions/%s/test", args: []string{"ID", "PAYLOAD"},
 		body: func(args []string) any { return map[string]any{"data": json.RawMessage(args[1])} }},
 	"retry": {method: "POST", path: "subscriptions/%s/send", args: []string{"ID", "EVENT-ID"},
@@ -115,11 +114,11 @@ var verbs = map[string]verb{
 	"disconnect": {method: "POST", path: "connections/%s/disconnect", args: []string{"ID"}},
 	"tail":       {method: "GET"},
 	"event": {method: "GET", path: "occurrences", query: "eventId", args: []string{"EVENT-ID"}, list: "occurrences",
-		columns: []string{"event", "position", "eventId", "timestamp", "bytes", "cursor"}},
+		columns: []string{"event", "position", "timestamp", "bytes", "eventId"}},
 	"occurrence": {method: "GET", path: "types/%s/occurrences/%s", args: []string{"TYPE", "POSITION"}, list: "deliveries", head: "occurrence",
-		columns: []string{"outcome", "subscription", "principal", "state", "attempts", "at", "category", "status", "url"}, row: lastAttempt},
-	"audit": {method: "GET", path: "audit", list: "entries",
-		columns: []string{"at", "actor", "verb", "subscription", "connection", "rejected", "principal", "event", "eventId", "asked", "status", "outcome"}},
+		columns: []string{"outcome", "subscription", "principal", "state", "at", "category", "status", "url"}, row: lastAttempt},
+	"audit": {method: "GET", path: "audit", list: "entries", row: setTarget,
+		columns: []string{"at", "actor", "verb", "status", "outcome", "asked", "target"}},
 	"cluster": {method: "GET", path: "cluster", list: "replicas", columns: []string{"name", "this", "shards"},
 		sum: []string{"leased", "generation", "heardAt", "outboxAgeMs", "unowned", "problems"}},
 	"outbox":  {method: "GET", path: "outbox", list: "rejected", columns: []string{"id", "at", "log", "eventId", "bytes", "reason"}},
@@ -136,7 +135,7 @@ func Run(ctx context.Context, o Options) error {
 	if !ok {
 		return usage("admin has no verb %q; it has %s", o.Verb, strings.Join(Verbs, ", "))
 	}
-	o.expandShortForms(time.Now())
+	o.replaceFailing()
 	ofMany := manyVerbs[o.Verb] != nil && len(o.Args) == 0
 	if err := o.check(&v, ofMany); err != nil {
 		return err
@@ -212,6 +211,9 @@ func Run(ctx context.Context, o Options) error {
 		if err := json.Unmarshal(answer, &page); err != nil {
 			return notOperatorAPI(target, "200 without JSON")
 		}
+		next, _ := page["next"].(string)
+		until, _ := page["until"].(string)
+		formatMember("", page)
 		if v.method == http.MethodPost && page["done"] == false {
 			if err := o.finish(ctx, base, answer, page); err != nil {
 				return err
@@ -229,7 +231,6 @@ func Run(ctx context.Context, o Options) error {
 				all = append(all, m)
 			}
 		}
-		next, _ := page["next"].(string)
 		if next == "" || next == q.Get("after") {
 			if o.JSON {
 				return o.checkFound(len(all))
@@ -237,7 +238,7 @@ func Run(ctx context.Context, o Options) error {
 			return o.printText(ctx, &v, page, all)
 		}
 		q.Set("after", next)
-		if until, ok := page["until"].(string); ok {
+		if until != "" {
 			q.Set("until", until) // the same time for all pages
 		}
 	}
@@ -334,9 +335,9 @@ func (o *Options) describeReplay(ctx context.Context, base *url.URL) (string, er
 	if err := json.Unmarshal(answer, &b); err != nil {
 		return "", fmt.Errorf("the response is not a JSON object: %w", err)
 	}
-	text := fmt.Sprintf("redeliver up to %d events, starting at %s of %s", b.Entries, b.EventID, b.Timestamp)
+	text := fmt.Sprintf("redeliver up to %d events, starting at %s of %s", b.Entries, b.EventID, timeText(b.Timestamp))
 	if o.From["until"] != "" {
-		text = fmt.Sprintf("redeliver up to %d events, from %s of %s to position %d", b.Entries, b.EventID, b.Timestamp, b.Last)
+		text = fmt.Sprintf("redeliver up to %d events, from %s of %s to position %d", b.Entries, b.EventID, timeText(b.Timestamp), b.Last)
 	}
 	if b.Truncated {
 		text += ", the oldest that remains of the requested events"
@@ -344,11 +345,9 @@ func (o *Options) describeReplay(ctx context.Context, base *url.URL) (string, er
 	return text, nil
 }
 
-// lastAttempt sets the columns for the latest attempt of a delivery and the number of attempts.
+// lastAttempt sets the columns for the latest attempt of a delivery.
 func lastAttempt(row map[string]any) {
-	made, _ := row["attempts"].([]any)
-	row["attempts"] = float64(len(made))
-	if len(made) > 0 {
+	if made, _ := row["attempts"].([]any); len(made) > 0 {
 		last, _ := made[0].(map[string]any)
 		for _, name := range []string{"at", "category", "status"} {
 			row[name] = last[name]
@@ -439,48 +438,4 @@ func (p *problem) Error() string {
 		text += " (--token-file FILE, or the environment's " + childenv.AdminToken + ")"
 	}
 	return text
-}
-
-// valueText formats a value on one line. It escapes all invisible characters because subscribers choose the value.
-func valueText(v any) string {
-	switch v := v.(type) {
-	case nil:
-		return "-"
-	case string:
-		return plain.Text(v)
-	case float64:
-		return strconv.FormatFloat(v, 'f', -1, 64)
-	}
-	b, err := json.Marshal(v)
-	if err != nil {
-		return "?"
-	}
-	return plain.Text(string(b))
-}
-
-func printAll(w io.Writer, columns []string, rows []map[string]any) error {
-	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(tw, strings.Join(columns, "\t"))
-	for _, r := range rows {
-		cells := make([]string, len(columns))
-		for i, c := range columns {
-			cells[i] = valueText(r[c])
-		}
-		fmt.Fprintln(tw, strings.Join(cells, "\t"))
-	}
-	return tw.Flush()
-}
-
-// firstMembers lists the members of a subscription to print first, in order.
-var firstMembers = []string{"done", "kind", "number", "begins", "ended", "attempt", "eventId", "timestamp", "position", "bytes", "targeted", "data", "id", "principal", "event", "arguments", "url", "state", "attempts", "failures", "p50Ms", "p95Ms", "p99Ms", "behind", "waitingSince", "replay", "cursor",
-	"createdAt", "refreshedAt", "expiresAt", "lastDeliveryAt", "failedSince", "lastError", "lastErrorAt", "throttled", "truncated", "requests"}
-
-func printOne(w io.Writer, names []string, m map[string]any) error {
-	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	for _, name := range names {
-		if v, ok := m[name]; ok {
-			fmt.Fprintf(tw, "%s\t%s\n", name, valueText(v))
-		}
-	}
-	return tw.Flush()
 }

@@ -7,7 +7,6 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -40,6 +39,13 @@ func peer(t *testing.T, answers map[string]string) (*httptest.Server, *[]string)
 	}))
 	t.Cleanup(s.Close)
 	return s, &asked
+}
+
+// serveAlways is an operator's handler that gives the same answer to every request.
+func serveAlways(t *testing.T, answer string) *httptest.Server {
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, answer) }))
+	t.Cleanup(s.Close)
+	return s
 }
 
 func TestRun(t *testing.T) {
@@ -84,29 +90,29 @@ func TestRun(t *testing.T) {
 		filters, from map[string]string
 		json          bool
 	}{
-		{line: "subscriptions", filters: map[string]string{"principal": "ann"}, want: "id     principal      event  state  behind  waitingSince failedSince lastError  url\nsub_1  a\\x1b[2Jnn     -      -      3       -          - - -\nsub_2  ann            -      -      -       -          - - -\n"},
-		{line: "subscriptions", filters: map[string]string{"failing": "true"}, want: "sub_2 - - - - - 2026-01-02T03:04:05Z - -"},
-		{line: "endpoints", filters: map[string]string{"late": "5m"}, want: "a.test 2 - - - 1 - - - -"},
+		{line: "subscriptions", filters: map[string]string{"principal": "ann"}, want: "id     principal      event  state  behind failedSince lastError  url\nsub_1  a\\x1b[2Jnn     -      -      3       -          - -\nsub_2  ann            -      -      -       -          - -\n"},
+		{line: "subscriptions", filters: map[string]string{"failing": "true"}, want: "sub_2 - - - - 2026-01-02 03:04:05Z - -"},
+		{line: "endpoints", filters: map[string]string{"late": "5m"}, want: "total suspended paused failing failedSince behind waitingSince endpoint 2 - - 1 - - - a.test"},
 		{line: "event e/1?", filters: map[string]string{"event": "order"}, want: "eventId e/1? position 7 event order outcome subscription"},
-		{line: "event two", want: "a 1 two - - - b 2 two - - -"},
+		{line: "event two", want: "a 1 - - two b 2 - - two"},
 		{line: "event none", want: "no event has the id none"},
 		{line: "event none", json: true, want: "no event has the id none"},
 		{line: "events", filters: map[string]string{"event": "push"}, from: map[string]string{"since": "90m", "until": "80m"},
-			want: `lastError T push evt\x1b 1 0 2 9 - timeout 4 attempts in this time, 3 failed, at 2 subscriptions; the others were not examined.`},
+			want: `lastError eventId T push 1 0 2 timeout evt\x1b 4 attempts in this time, 3 failed, at 2 subscriptions; the others were not examined.`},
 		{line: "events", from: map[string]string{"since": "1m"}, want: "0 attempts in this time, 0 failed, at 2 subscriptions."},
-		{line: "latency", filters: map[string]string{"host": "a.test"}, want: "of name p95Ms p50Ms timed attempts failures endpoint https://a.test/x 3000 12 4 5 1 type push 3000 12 4 5 1 Based on 5 recorded attempts at 1 subscriptions."},
+		{line: "latency", filters: map[string]string{"host": "a.test"}, want: "of p95 p50 timed attempts failures name endpoint 3s 12ms 4 5 1 https://a.test/x type 3s 12ms 4 5 1 push Based on 5 recorded attempts at 1 subscriptions."},
 		{line: "why sub_1", want: "It is in retry. Try: mcpe-gen admin retry " + s.URL + "/ops/ sub_1 'evt 1'"},
 		{line: "why sub_2", want: `Nothing\x1b waits.`},
-		{line: "subscriptions", filters: map[string]string{"event": "healthy"}, want: "sub_3 - - active - - - - - sub_4 - - suspended - - - timeout -"},
-		{line: "subscriptions", filters: map[string]string{"state": "failing"}, want: "sub_2 - - - - - 2026-01-02T03:04:05Z - -"},
-		{line: "occurrence order/../x 7", want: `position 7 data {"a":"\u001b"} event order outcome subscription principal state attempts at category status url ` +
-			`failed sub_1 - - 2 T timeout - - waiting sub_2 - - 0 - - - -`},
+		{line: "subscriptions", filters: map[string]string{"event": "healthy"}, want: "sub_3 - - active - - - - sub_4 - - suspended - - timeout -"},
+		{line: "subscriptions", filters: map[string]string{"state": "failing"}, want: "sub_2 - - - - 2026-01-02 03:04:05Z - -"},
+		{line: "occurrence order/../x 7", want: `position 7 data {"a":"\u001b"} event order outcome subscription principal state at category status url ` +
+			`failed sub_1 - - T timeout - - waiting sub_2 - - - - - -`},
 		{line: "replay sub_1", from: map[string]string{"since": "90m"}, want: `done true begins {"eventId":"evt_7"}`},
 		{line: "replay sub_1", from: map[string]string{"since": "90m", "until": "30m"}, want: `done true begins {"eventId":"evt_8"}`},
 		{line: "replay sub_1", from: map[string]string{"position": "7"}, want: `done true begins {"eventId":"evt_7"}`},
 		{line: "show sub_1", want: "id     sub_1\nurl    https://a.test/\nstate  active\n"},
 		{line: "show sub_1", json: true, want: `{"id":"sub_1","state":"active","url":"https://a.test/"}` + "\n"},
-		{line: "attempts sub_1", want: "at eventId number tookMs status category askedBy nextAt - evt_1 2 1.5 - - ol\\x1bga -"},
+		{line: "attempts sub_1", want: "at number took status category nextAt eventId - 2 1.5ms - - - evt_1"},
 		{line: "retry sub_1 evt_1", want: "done    false\nkind    send\nnumber  7\n"},
 		{line: "replay sub_1 c", want: "done  true\n"},
 		{line: "cluster", want: `leased false unowned {"/outbox":1} problems ["no lease"] name this shards a\x1b true {"e":16}`},
@@ -114,7 +120,7 @@ func TestRun(t *testing.T) {
 		{line: "putback 7", want: "done  true\n"},
 		{line: "drop 7", want: "done  true\n"},
 		{line: `test sub_1 {"a":1}`, want: "done true eventId test_1"},
-		{line: "audit", filters: map[string]string{"actor": "olga"}, from: map[string]string{"since": "24h"}, want: "- olga pause sub_1 - - - - - - 200 -"},
+		{line: "audit", filters: map[string]string{"actor": "olga"}, from: map[string]string{"since": "24h"}, want: "- olga pause 200 - - sub_1"},
 		{line: "pause sub_1", want: "done  true\n"},
 		{line: "end ../../revoke", want: "done  true\n"},
 		{line: "revoke ann", want: "ended  3"},
@@ -139,18 +145,21 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// TestEventsStateTheirZone expects the times of a window in the zone of this machine, with the zone, also if nothing
-// happened.
-func TestEventsStateTheirZone(t *testing.T) {
+// TestEventsInUTC expects the times of a window in UTC, whatever the zone of this machine is.
+func TestEventsInUTC(t *testing.T) {
 	defer func(was *time.Location) { time.Local = was }(time.Local)
 	time.Local = time.FixedZone("here", 2*60*60)
-	now := time.Now()
-	at := func(clock string) string { return now.Format("2006-01-02T") + clock + "+02:00" }
-	s, _ := peer(t, map[string]string{"GET /api/events?" + url.Values{"since": {at("14:00:00")}, "until": {at("14:10:30")}}.Encode(): `{"since":"2026-01-02T12:00:00Z","until":"2026-01-02T12:10:30Z","occurrences":[],"attempts":0,"failures":0,"subscriptions":0,"whole":true}`})
+	s, _ := peer(t, map[string]string{"GET /api/events?since=14%3A00&until=14%3A10%3A30": `{"since":"2026-01-02T14:00:00+02:00","until":"2026-01-02T12:10:30Z","occurrences":[],"attempts":0,"failures":0,"subscriptions":0,"whole":true}`})
 	var out bytes.Buffer
 	err := Run(t.Context(), Options{URL: s.URL, Verb: "events", From: map[string]string{"since": "14:00", "until": "14:10:30"}, Stdout: &out})
-	if want := "No events happened from 2026-01-02 14:00:00 +02:00 to 2026-01-02 14:10:30 +02:00.\n"; err != nil || !strings.HasPrefix(out.String(), want) {
+	if want := "No events happened from 2026-01-02 12:00:00Z to 2026-01-02 12:10:30Z.\n"; err != nil || !strings.HasPrefix(out.String(), want) {
 		t.Errorf("%v %s", err, &out)
+	}
+	now := time.Date(2026, 1, 2, 23, 30, 0, 0, time.FixedZone("", -2*60*60)) // the next day in UTC
+	for text, want := range map[string]string{"14:00": "2026-01-03T14:00:00Z", "14:10:30": "2026-01-03T14:10:30Z", "90m": "2026-01-03T00:00:00Z", "2026-01-01T01:00:00+01:00": "2026-01-01T00:00:00Z"} {
+		if got, err := timestampOf("--since", text, now); got != want || err != nil {
+			t.Errorf("%s is %s, %v; want %s", text, got, err, want)
+		}
 	}
 }
 
@@ -234,7 +243,7 @@ func TestTail(t *testing.T) {
 		json                   bool
 	}{
 		{name: "text", event: "ping", err: `the server ended the tail: not any\x1b[m more`,
-			want: "2026-01-02T03:04:05Z  ping  e\\x1b[2J1  #7  12 bytes  targeted  {\"a\":\"b\"}\n40 events were skipped, because they came too fast\n"},
+			want: "2026-01-02 03:04:05Z  ping  e\\x1b[2J1  #7  12 bytes  targeted  {\"a\":\"b\"}\n40 events were skipped, because they came too fast\n"},
 		{name: "json", json: true, err: "the server closed the connection",
 			want: `{"event":"ping","eventId":"e\u001b[2J1","timestamp":"2026-01-02T03:04:05Z","position":7,"bytes":12,"targeted":true,"data":{"a":"b"}}` + "\n" + `{"skipped":40}` + "\n"},
 		{name: "moved", event: "moved", err: "the server redirects"},

@@ -86,7 +86,7 @@ func (o *Options) passed(name string, data []byte) error {
 	case name == "skipped":
 		_, err = fmt.Fprintf(o.Stdout, "%d events were skipped, because they came too fast\n", v.Count)
 	case name == "occurrence":
-		words := []string{v.Timestamp, plain.Text(v.Event), plain.Text(v.EventID), fmt.Sprintf("#%d", v.Position), fmt.Sprintf("%d bytes", v.Bytes)}
+		words := []string{timeText(v.Timestamp), plain.Text(v.Event), plain.Text(v.EventID), fmt.Sprintf("#%d", v.Position), fmt.Sprintf("%d bytes", v.Bytes)}
 		if v.Targeted {
 			words = append(words, "targeted")
 		}

@@ -231,7 +231,7 @@ func TestSRV8WhyRetention(t *testing.T) {
 		began := time.Now()
 		e.Emit(incident{ID: "1"})
 		settle(time.Second)
-		d := b.why(id, "paused", "unpause", "the log keeps events for 1h0m0s", "The log keeps at least 10 events: 10 more may push out the oldest.")
+		d := b.why(id, "paused", "unpause", "the log keeps events for 1h.", "The log keeps at least 10 events: 10 more may push out the oldest.")
 		if !d.LostAt.Equal(began.Add(time.Hour)) {
 			t.Errorf("%+v", d)
 		}

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/mcpe-gen/mcpe-gen/internal/plain"
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
@@ -152,7 +153,7 @@ func (c *delayFacts) describeBacklog() (reason, text string) {
 		t.add(&c.made[i])
 	}
 	if l := t.latencyRow(); l.P95 >= slowAnswer {
-		return "slow", fmt.Sprintf("Its endpoint is slow: 95 %% of its last %d answers took up to %s. %s under way.", l.Timed, l.P95.Round(10*time.Millisecond), inFlight(c.status.Sending))
+		return "slow", fmt.Sprintf("Its endpoint is slow: 95 %% of its last %d answers took up to %s. %s under way.", l.Timed, plain.Duration(l.P95.Round(10*time.Millisecond)), inFlight(c.status.Sending))
 	}
 	return "backlog", "Its deliveries are under way: " + strings.ToLower(inFlight(c.status.Sending)) + " being made now."
 }
@@ -177,7 +178,7 @@ func (a *Admin) addLoss(d *operator.Delay, c *delayFacts) {
 	if et := a.o.Host.EventType(c.Event); et != nil && et.Topic() != nil && c.Behind != nil && *c.Behind > 0 {
 		kept := et.Topic().Kept()
 		if kept.MaxAge > 0 && !c.WaitingSince.IsZero() {
-			at(c.WaitingSince.Add(kept.MaxAge), "the log keeps events for "+kept.MaxAge.String())
+			at(c.WaitingSince.Add(kept.MaxAge), "the log keeps events for "+plain.Duration(kept.MaxAge))
 		}
 		if kept.MaxCount < math.MaxInt {
 			more = fmt.Sprintf(" The log keeps at least %d events: %d more may push out the oldest.", kept.MaxCount, max(int64(kept.MaxCount)-*c.Behind, 0)+1)
@@ -201,5 +202,5 @@ func formatUTC(t time.Time) string {
 	if t.IsZero() {
 		return "an unknown time"
 	}
-	return t.UTC().Format("2006-01-02 15:04:05Z")
+	return plain.Time(t)
 }
