@@ -48,7 +48,7 @@ func newDoctor(c *command) *cobra.Command {
 		Short: "Diagnose a store in PostgreSQL or NATS JetStream",
 		Long:  doctorHelp,
 		Example: `  mcpe-ops doctor postgres://events@db.example.com/events
-  mcpe-ops doctor --strict --json > doctor.json
+  mcpe-ops doctor --strict --format json > doctor.json
   mcpe-ops doctor nats://nats.example.com -- -creds ops.creds -monitor http://nats.example.com:8222`,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE:              d.run,
@@ -59,7 +59,6 @@ func newDoctor(c *command) *cobra.Command {
 	flags.StringVar(&d.Outbox, "outbox", pgoutbox.DefaultSchema, "the `schema` of an outbox with a relay in PostgreSQL, if there is one")
 	flags.DurationVar(&d.Lease, "lease", 10*time.Second, "the servers' replicas.Options.Lease, the `time` that delays are compared with")
 	flags.BoolVar(&d.strict, "strict", false, "treat warnings as failures")
-	flags.BoolVar(&d.json, "json", false, "the same as --format json")
 	return cmd
 }
 
@@ -68,7 +67,6 @@ type diagnosis struct {
 	*command
 	doctor.Options
 	strict bool // --strict
-	json   bool // --json
 }
 
 func (d *diagnosis) run(cmd *cobra.Command, args []string) error {
@@ -89,9 +87,6 @@ func (d *diagnosis) run(cmd *cobra.Command, args []string) error {
 		return cli.Usagef("doctor needs the URL of a store, as an argument or in DATABASE_URL")
 	case d.Lease <= 0:
 		return cli.Usagef("--lease is %v, it must be above 0", d.Lease)
-	}
-	if d.json {
-		d.Format = "json"
 	}
 	ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
 	defer stop()

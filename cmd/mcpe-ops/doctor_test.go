@@ -31,7 +31,7 @@ import (
 func examined(t *testing.T, args ...string) (r doctor.Report, code int) {
 	t.Helper()
 	var stdout, stderr bytes.Buffer
-	code = run(append([]string{"doctor", "--json"}, args...), &stdout, &stderr, cli.Version{})
+	code = run(append([]string{"doctor", "--format", "json"}, args...), &stdout, &stderr, cli.Version{})
 	if err := json.Unmarshal(stdout.Bytes(), &r); err != nil {
 		t.Fatalf("%v: %s%s", err, stdout.String(), stderr.String())
 	}
