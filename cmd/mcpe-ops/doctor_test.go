@@ -170,7 +170,7 @@ func TestDoctor(t *testing.T) {
 		says(t, r, check, checkup.OK)
 	}
 	r, _ = examined(t, db, "--lease", "1h")
-	says(t, r, "lease", checkup.Warn, "1 servers are running", "of 1h0m0s left")
+	says(t, r, "lease", checkup.Warn, "1 servers are running", "of 1h left")
 
 	// What waits, who holds a snapshot, and what is dead.
 	do(`INSERT INTO mcpe.outbox (log, event_id, timestamp, data, once, above, at) VALUES ('log', 'x', '2026-01-01T00:00:00Z', '{}', false, 0, now() - interval '2 minutes')`,

@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/mcpe-gen/mcpe-gen/internal/checkup"
+	"github.com/mcpe-gen/mcpe-gen/internal/plain"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/postgres"
 )
 
@@ -299,7 +300,7 @@ func (p *checker) checkLeases(ctx context.Context, tx pgx.Tx) error {
 		if left < p.Lease/3 { // leases are renewed once a third has passed
 			state = checkup.Warn
 		}
-		p.Add(state, "lease", fmt.Sprintf("%d servers are running; the first lease to expire has %v of %v left", live, left.Round(100*time.Millisecond), p.Lease),
+		p.Add(state, "lease", fmt.Sprintf("%d servers are running; the first lease to expire has %v of %s left", live, left.Round(100*time.Millisecond), plain.Duration(p.Lease)),
 			"renewals are late: the database answers slowly, or a server stands still; compare --lease with replicas.Options.Lease")
 	}
 	var took []time.Duration
@@ -316,7 +317,7 @@ func (p *checker) checkLeases(ctx context.Context, tx pgx.Tx) error {
 	if trip*leaseTrips > p.Lease {
 		state = checkup.Warn
 	}
-	p.Add(state, "round trip", fmt.Sprintf("%v from here, a lease of %v lasts %d", trip.Round(10*time.Microsecond), p.Lease, int(p.Lease/max(trip, 1))),
+	p.Add(state, "round trip", fmt.Sprintf("%v from here; a lease of %s lasts %d of them", trip.Round(10*time.Microsecond), plain.Duration(p.Lease), int(p.Lease/max(trip, 1))),
 		fmt.Sprintf("make replicas.Options.Lease longer than %d round trips, or bring servers and database closer together", leaseTrips))
 	return nil
 }
@@ -389,7 +390,7 @@ func (p *checker) checkRejectedIn(ctx context.Context, tx pgx.Tx, check, schema 
 		p.Add(checkup.OK, check, "none", "")
 		return nil
 	}
-	p.Add(checkup.Warn, check, fmt.Sprintf("%d occurrences, the last at %s", n, last.UTC().Format(time.RFC3339)),
+	p.Add(checkup.Warn, check, fmt.Sprintf("%d occurrences, the last at %s", n, plain.Time(*last)),
 		"see `mcpe-gen admin outbox URL`, then putback or drop each")
 	return nil
 }
