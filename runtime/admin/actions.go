@@ -319,13 +319,13 @@ func (h *handler) do(ctx context.Context, t *task, err error) outcome {
 	return outcome{Status: status, Result: result}
 }
 
-// readTime parses an RFC 3339 time, a time of day (today in UTC), or a duration before now. It returns the zero time
-// for "".
+// readTime parses an RFC 3339 time, also in the form of [plain.Time], a time of day in UTC, or a duration before now.
+// It returns the zero time for "".
 func readTime(name, text string) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil
 	}
-	if at, err := time.Parse(time.RFC3339, text); err == nil && !at.IsZero() {
+	if at, err := time.Parse(time.RFC3339, strings.Replace(text, " ", "T", 1)); err == nil && !at.IsZero() {
 		return at, nil
 	}
 	if ago, err := time.ParseDuration(text); err == nil && ago > 0 {

@@ -61,11 +61,15 @@ func TestSRV8Between(t *testing.T) {
 	w.isProblem("without attempts", w.ask("GET", "/api/events?since=1h", ""), 403, "forbidden")
 }
 
-// SRV-8: a time of today is UTC.
+// SRV-8: a time of today is UTC, and a time may have the form that pages show.
 func TestClockTimes(t *testing.T) {
 	w := newWorld(t)
 	got := get[struct{ Since, Until time.Time }](w, "/api/events?since=00:00&until=00:00:01")
 	if y, m, d := time.Now().UTC().Date(); !got.Since.Equal(time.Date(y, m, d, 0, 0, 0, 0, time.UTC)) || got.Until.Sub(got.Since) != time.Second {
+		t.Errorf("%+v", got)
+	}
+	got = get[struct{ Since, Until time.Time }](w, "/api/events?since=2026-01-02+03:04:05Z&until=2026-01-02+03:04:06Z")
+	if !got.Since.Equal(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)) {
 		t.Errorf("%+v", got)
 	}
 }

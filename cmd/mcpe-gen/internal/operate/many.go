@@ -153,13 +153,13 @@ func (o *Options) runMany(ctx context.Context, base *url.URL) error {
 	return r.applyToAll(ctx, total)
 }
 
-// timestampOf converts an RFC 3339 time, a time of day in UTC, or a duration before now, to a timestamp that all requests
-// use.
+// timestampOf converts an RFC 3339 time, also in the form of [plain.Time], a time of day in UTC, or a duration before now,
+// to a timestamp that all requests use.
 func timestampOf(flag, text string, now time.Time) (string, error) {
 	if text == "" {
 		return "", nil
 	}
-	at, err := time.Parse(time.RFC3339, text)
+	at, err := time.Parse(time.RFC3339, strings.Replace(text, " ", "T", 1))
 	for _, clock := range []string{text, text + ":00"} {
 		if err != nil {
 			at, err = time.Parse(time.RFC3339, now.UTC().Format("2006-01-02T")+clock+"Z")
