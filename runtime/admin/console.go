@@ -36,10 +36,10 @@ var pages = template.Must(template.New("").Funcs(template.FuncMap{
 	"ofMs":   func(ms float64) string { return formatDuration(time.Duration(ms * float64(time.Millisecond))) },
 	"tabs":   func() []tab { return tabs },
 	"key":    rand.Text,
-	"hostOf": operator.HostOf,
-	"rate":   func(perMinute float64) string { return strconv.FormatFloat(perMinute, 'f', 1, 64) },
-	"join":   strings.Join,
-	"span":   func(d *time.Duration) string { return formatSpan(*d) },
+	"hostOf": operator.HostOf, "failure": operator.FailureText,
+	"rate": func(perMinute float64) string { return strconv.FormatFloat(perMinute, 'f', 1, 64) },
+	"join": strings.Join,
+	"span": func(d *time.Duration) string { return formatSpan(*d) },
 	"sum": func(of map[string]int) (n int) {
 		for _, m := range of {
 			n += m
@@ -125,6 +125,7 @@ type view struct {
 	Failing       []operator.WebhookInfo
 	AllFailing    int // the total; negative if the actor may not see it, or if it is unknown
 	Fresh         operator.Freshness
+	Abandoned     int64 // events given up in the last hour
 	Rejected      []operator.Rejected
 	AnyRejected   bool
 	Unread        []string     // the missing parts of the overview, and why
@@ -261,6 +262,7 @@ func sum(all []operator.Endpoint) *operator.Endpoint {
 		s.Suspended += e.Suspended
 		s.Paused += e.Paused
 		s.Failing += e.Failing
+		s.Abandoned += e.Abandoned
 		if e.Behind != nil && (s.Behind == nil || *e.Behind > *s.Behind) {
 			s.Behind = e.Behind
 		}

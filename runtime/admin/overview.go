@@ -35,6 +35,13 @@ func (h *handler) overview(w http.ResponseWriter, r *http.Request, actor string)
 	}
 	var err error
 	v.Cluster, err = h.overviewCluster(r, actor)
-	unread("the cluster", err)
+	if unread("the cluster", err); v.Cluster != nil {
+		v.Fresh.Missing = nil // they are among its problems
+	}
+	for _, t := range v.Types {
+		if t.Counts != nil {
+			v.Abandoned += int64(t.Abandoned)
+		}
+	}
 	h.render(w, r, http.StatusOK, "overview.html", v)
 }

@@ -90,7 +90,7 @@ func TestSRV8Proxy(t *testing.T) {
 				t.Errorf("latency of the endpoint: %+v, %v", s, err)
 			}
 			why, page := get[operator.Delay](w, path+"/why").Text, w.ask("GET", "/subscriptions/"+id, "")
-			w.shows("the page", page, `<span class="chip bad">`+c.attempt.Category+"</span>")
+			w.shows("the page", page, `<span class="chip bad">`+operator.FailureText(c.attempt.Category, c.attempt.Status)+"</span>")
 			if strings.Contains(why, "the server's own proxy") != (c.attempt.Category == "proxy") {
 				t.Error(why)
 			}

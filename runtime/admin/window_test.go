@@ -208,11 +208,11 @@ func TestFailingFirst(t *testing.T) {
 	w.perform(id, "resume", "", "1")
 	w.perform(id, "send", `{"eventId":"evt_1"}`, "2")
 	w.until("its success", func() bool { return failing("state=failing") == 0 && failing("state=active") == 1 })
-	if a := w.ask("GET", "/subscriptions", ""); strings.Contains(a.body, "http_5xx") {
+	if a := w.ask("GET", "/subscriptions", ""); strings.Contains(a.body, "HTTP 503") {
 		t.Error("the list shows the error of a healthy subscription")
 	}
 	page := w.ask("GET", "/subscriptions/"+id, "").body
-	if _, rest, _ := strings.Cut(page, "<dt>Last error</dt>"); !strings.HasPrefix(rest, "<dd>http_5xx, <time") {
+	if _, rest, _ := strings.Cut(page, "<dt>Last error</dt>"); !strings.HasPrefix(rest, "<dd>HTTP 503, <time") {
 		t.Errorf("%.100s", rest)
 	}
 	w.deny = func(a admin.Action) error {

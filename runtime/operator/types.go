@@ -481,7 +481,7 @@ type Cluster struct {
 	// Freshness tells how recent the figures of the other replicas are.
 	Freshness `json:"-"`
 	// OutboxAge is how long the oldest occurrence has been in the outbox. While the outbox cannot be read, it is the
-	// longest time that an occurrence may have waited there. It is nil in a process that does not own the outbox.
+	// longest time that an occurrence may have waited there. It is nil if the figures of the outbox's owner are missing.
 	OutboxAge *time.Duration `json:"-"`
 	// Conflicts lists the event types with webhooks for which replicas serve incompatible schemas.
 	Conflicts []SchemaConflict `json:"conflicts,omitempty"`

@@ -61,8 +61,22 @@ func (o *Options) printText(ctx context.Context, v *verb, page map[string]any, r
 			return err
 		}
 	}
-	if err := printAll(o.Stdout, v.columns, rows); err != nil || o.Verb != "latency" {
+	if err := printAll(o.Stdout, v.columns, rows); err != nil {
 		return err
+	}
+	if missing, _ := page["missing"].([]any); len(missing) > 0 {
+		for _, text := range missing {
+			if _, err := fmt.Fprintln(o.Stdout, valueText(text)); err != nil {
+				return err
+			}
+		}
+	} else if at, _ := page["asOf"].(string); at != "" {
+		if _, err := fmt.Fprintf(o.Stdout, "The figures of other processes are from %s.\n", at); err != nil {
+			return err
+		}
+	}
+	if o.Verb != "latency" {
+		return nil
 	}
 	_, err := fmt.Fprintf(o.Stdout, "Based on %s recorded attempts at %s subscriptions%s.\n", valueText(page["attempts"]), valueText(page["subscriptions"]), sampleNote(page))
 	return err

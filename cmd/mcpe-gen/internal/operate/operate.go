@@ -90,7 +90,7 @@ var verbs = map[string]verb{
 	"types":         {method: "GET", path: "types", list: "types", columns: []string{"name", "head", "perMinute", "behind", "streams", "pollers", "webhooks", "terminated", "description"}, row: setTermination},
 	"subscriptions": {method: "GET", path: "subscriptions", list: "subscriptions", columns: []string{"id", "principal", "event", "state", "behind", "failedSince", "lastError", "url"}, row: dropOldError},
 	"endpoints": {method: "GET", path: "endpoints", list: "endpoints", row: setEndpoint,
-		columns: []string{"total", "suspended", "paused", "failing", "failedSince", "behind", "waitingSince", "endpoint"}},
+		columns: []string{"total", "suspended", "paused", "failing", "abandoned", "failedSince", "behind", "waitingSince", "endpoint"}},
 	"events": {method: "GET", path: "events", list: "occurrences", row: dropUnknownOutcomes,
 		columns: []string{"timestamp", "event", "accepted", "waiting", "failed", "lastError", "eventId"}},
 	"latency": {method: "GET", path: "latency", list: "rows", page: mergeLatencies,

@@ -53,7 +53,7 @@ func TestRun(t *testing.T) {
 		"GET /ops/api/subscriptions?principal=ann":                                               `{"subscriptions":[{"id":"sub_1","principal":"a\u001b[2Jnn","behind":3}],"next":"sub_1"}`,
 		"GET /ops/api/subscriptions?after=sub_1&principal=ann":                                   `{"subscriptions":[{"id":"sub_2","principal":"ann"}]}`,
 		"GET /ops/api/subscriptions?failing=true&limit=1000":                                     `{"subscriptions":[{"id":"sub_2","failedSince":"2026-01-02T03:04:05Z"}]}`,
-		"GET /ops/api/endpoints?late=5m":                                                         `{"endpoints":[{"host":"a.test","subscriptions":2,"failing":1}]}`,
+		"GET /ops/api/endpoints?late=5m":                                                         `{"endpoints":[{"host":"a.test","subscriptions":2,"failing":1,"abandoned":3}],"missing":["b has not written its figures."]}`,
 		"GET /ops/api/occurrences?event=order&eventId=e%2F1%3F":                                  `{"occurrences":[{"event":"order","position":7,"eventId":"e/1?","cursor":"c"}],"whole":true}`,
 		"GET /ops/api/types/order/occurrences/7":                                                 `{"occurrence":{"event":"order","position":7,"eventId":"e/1?"},"deliveries":[]}`,
 		"GET /ops/api/occurrences?eventId=two":                                                   `{"occurrences":[{"event":"a","position":1,"eventId":"two"},{"event":"b","position":2,"eventId":"two"}],"whole":true}`,
@@ -64,7 +64,7 @@ func TestRun(t *testing.T) {
 		"GET /ops/api/latency?host=a.test":                                                       `{"endpoints":[{"host":"a.test","url":"https://a.test/x","p95Ms":3000,"p50Ms":12,"timed":4,"attempts":5,"failures":1}],"types":[{"event":"push","p95Ms":3000,"p50Ms":12,"timed":4,"attempts":5,"failures":1}],"attempts":5,"subscriptions":1,"whole":true}`,
 		"GET /ops/api/subscriptions/sub_1/why":                                                   `{"reason":"retrying","text":"It is in retry.","help":"send","eventId":"evt 1"}`,
 		"GET /ops/api/subscriptions/sub_2/why":                                                   `{"reason":"","text":"Nothing\u001b waits."}`,
-		"GET /ops/api/subscriptions?event=healthy":                                               `{"subscriptions":[{"id":"sub_3","state":"active","lastError":"timeout"},{"id":"sub_4","state":"suspended","lastError":"timeout"}]}`,
+		"GET /ops/api/subscriptions?event=healthy":                                               `{"subscriptions":[{"id":"sub_3","state":"active","lastError":"timeout"},{"id":"sub_4","state":"suspended","lastError":"http_4xx","lastStatus":401}]}`,
 		"GET /ops/api/types/order%2F..%2Fx/occurrences/7": `{"occurrence":{"event":"order","position":7,"data":{"a":"\u001b"}},"deliveries":[{"outcome":"failed","subscription":"sub_1",` +
 			`"attempts":[{"at":"T","category":"timeout"},{"at":"S"}]},{"outcome":"waiting","subscription":"sub_2","attempts":[]}]}`,
 		`POST /ops/api/subscriptions/sub_1/replay {"since":"90m"}`:               `{"done":true,"begins":{"eventId":"evt_7"}}`,
@@ -92,7 +92,7 @@ func TestRun(t *testing.T) {
 	}{
 		{line: "subscriptions", filters: map[string]string{"principal": "ann"}, want: "id     principal      event  state  behind failedSince lastError  url\nsub_1  a\\x1b[2Jnn     -      -      3       -          - -\nsub_2  ann            -      -      -       -          - -\n"},
 		{line: "subscriptions", filters: map[string]string{"failing": "true"}, want: "sub_2 - - - - 2026-01-02 03:04:05Z - -"},
-		{line: "endpoints", filters: map[string]string{"late": "5m"}, want: "total suspended paused failing failedSince behind waitingSince endpoint 2 - - 1 - - - a.test"},
+		{line: "endpoints", filters: map[string]string{"late": "5m"}, want: "total suspended paused failing abandoned failedSince behind waitingSince endpoint 2 - - 1 3 - - - a.test b has not written its figures."},
 		{line: "event e/1?", filters: map[string]string{"event": "order"}, want: "eventId e/1? position 7 event order outcome subscription"},
 		{line: "event two", want: "a 1 - - two b 2 - - two"},
 		{line: "event none", want: "no event has the id none"},
@@ -103,7 +103,7 @@ func TestRun(t *testing.T) {
 		{line: "latency", filters: map[string]string{"host": "a.test"}, want: "of p95 p50 timed attempts failures name endpoint 3s 12ms 4 5 1 https://a.test/x type 3s 12ms 4 5 1 push Based on 5 recorded attempts at 1 subscriptions."},
 		{line: "why sub_1", want: "It is in retry. Try: mcpe-gen admin retry " + s.URL + "/ops/ sub_1 'evt 1'"},
 		{line: "why sub_2", want: `Nothing\x1b waits.`},
-		{line: "subscriptions", filters: map[string]string{"event": "healthy"}, want: "sub_3 - - active - - - - sub_4 - - suspended - - timeout -"},
+		{line: "subscriptions", filters: map[string]string{"event": "healthy"}, want: "sub_3 - - active - - - - sub_4 - - suspended - - HTTP 401 -"},
 		{line: "subscriptions", filters: map[string]string{"state": "failing"}, want: "sub_2 - - - - 2026-01-02 03:04:05Z - -"},
 		{line: "occurrence order/../x 7", want: `position 7 data {"a":"\u001b"} event order outcome subscription principal state at category status url ` +
 			`failed sub_1 - - T timeout - - waiting sub_2 - - - - - -`},

@@ -25,7 +25,7 @@ const (
 
 // isTime reports whether a member of a response is a time.
 func isTime(name string) bool {
-	return strings.HasSuffix(name, "At") || strings.HasSuffix(name, "Since") || slices.Contains([]string{"at", "since", "until", "timestamp", "terminated"}, name)
+	return strings.HasSuffix(name, "At") || strings.HasSuffix(name, "Since") || name == "asOf" || slices.Contains([]string{"at", "since", "until", "timestamp", "terminated"}, name)
 }
 
 // timeText converts an RFC 3339 time to the form of [plain.Time]. It returns any other text unchanged.
@@ -37,8 +37,15 @@ func timeText(text string) string {
 	return plain.Time(at)
 }
 
-// formatMember returns the value of a member of a response with times and durations as text, except within payloads and
-// arguments.
+// setFailure replaces the category of a failure by the HTTP status of the endpoint, if it responded.
+func setFailure(m map[string]any, category, status string) {
+	if n, ok := m[status].(float64); ok && n > 0 && m[category] != nil && m[category] != "proxy" {
+		m[category] = "HTTP " + valueText(n)
+	}
+}
+
+// formatMember returns the value of a member of a response with times, durations and failures as text, except within
+// payloads and arguments.
 func formatMember(name string, value any) any {
 	switch v := value.(type) {
 	case string:
@@ -55,6 +62,8 @@ func formatMember(name string, value any) any {
 				v[member] = formatMember(member, v[member])
 			}
 		}
+		setFailure(v, "lastError", "lastStatus")
+		setFailure(v, "category", "status")
 	case []any:
 		for i := range v {
 			v[i] = formatMember(name, v[i])
@@ -151,7 +160,7 @@ func printAll(w io.Writer, columns []string, rows []map[string]any) error {
 }
 
 // firstMembers lists the members of a subscription to print first, in order.
-var firstMembers = []string{"done", "kind", "number", "begins", "ended", "attempt", "eventId", "timestamp", "position", "bytes", "targeted", "data", "id", "principal", "event", "arguments", "url", "state", "attempts", "failures", "p50Ms", "p95Ms", "p99Ms", "behind", "waitingSince", "replay", "cursor",
+var firstMembers = []string{"done", "kind", "number", "begins", "ended", "attempt", "eventId", "timestamp", "position", "bytes", "targeted", "data", "id", "principal", "event", "arguments", "url", "state", "attempts", "failures", "p50Ms", "p95Ms", "p99Ms", "owner", "asOf", "missing", "behind", "waitingSince", "abandoned", "replay", "cursor",
 	"createdAt", "refreshedAt", "expiresAt", "lastDeliveryAt", "failedSince", "lastError", "lastErrorAt", "throttled", "truncated", "requests"}
 
 func printOne(w io.Writer, names []string, m map[string]any) error {

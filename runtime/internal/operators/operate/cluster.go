@@ -1,6 +1,7 @@
 package operate
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -12,7 +13,7 @@ import (
 
 func (a *Admin) Cluster(ctx context.Context) (operator.Cluster, error) {
 	p := a.o.Processes
-	fence, owned, ok := p.Status()
+	fence, _, ok := p.Status()
 	shared, _ := a.o.Store.(engine.Shared)
 	if !ok || shared == nil {
 		return operator.Cluster{}, fmt.Errorf("this process does not share its store: %w", events.NewError(wire.Unsupported, map[string]string{"feature": "cluster"}))
@@ -35,7 +36,7 @@ func (a *Admin) Cluster(ctx context.Context) (operator.Cluster, error) {
 		place[r] = len(c.Replicas)
 		d := operator.Replica{Name: r.Name, This: r.this, Shards: map[string]int{}, ReportedAt: r.report.At}
 		if r.missing == "" {
-			d.Figures = r.report.figures()
+			d.Figures, c.OutboxAge = r.report.figures(), cmp.Or(r.report.Outbox, c.OutboxAge)
 		}
 		c.Replicas = append(c.Replicas, d)
 	}
@@ -45,10 +46,6 @@ func (a *Admin) Cluster(ctx context.Context) (operator.Cluster, error) {
 		} else {
 			c.Unowned[h.Shard.Topic]++
 		}
-	}
-	if owned[engine.OutboxTopic] > 0 {
-		age := p.OutboxAge()
-		c.OutboxAge = &age
 	}
 	return c, nil
 }

@@ -205,9 +205,14 @@ func TestSRV8WhyStatus(t *testing.T) {
 				e.Emit(incident{ID: fmt.Sprint(i)})
 				settle(20 * time.Minute) // it is given up
 			}
-			d := b.why(id, "", "", "2 events given up in the last hour. Nothing waits. But", strings.TrimSpace(want+" An abandoned event is sent again only by an operator."))
+			d := b.why(id, "", "", "2 events given up in the last hour. No event is waiting. But", strings.TrimSpace(want+" An abandoned event is sent again only by an operator."))
 			if at := fmt.Sprintf("the last one with HTTP %d at ", status); !strings.Contains(d.Text, at) {
 				t.Errorf("%s: it does not say %q", d.Text, at)
+			}
+			hosts, _, err := b.Endpoints(t.Context(), operator.Filter{}, "", 10)
+			must(t, err)
+			if types := b.EventTypes(t.Context()); hosts[0].Abandoned != 2 || types[0].Abandoned != 2 {
+				t.Errorf("given up at %+v, of %+v", hosts, types)
 			}
 			all, err := b.List(t.Context(), "", 10)
 			if err != nil || len(all) != 1 || all[0].LastStatus != status || all[0].LastErrorAt.IsZero() || !all[0].Failing() {

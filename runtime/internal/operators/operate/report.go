@@ -23,6 +23,7 @@ const (
 type report struct {
 	At      time.Time             `json:"at"`
 	Sending int                   `json:"sending,omitempty"` // attempts in flight
+	Outbox  *time.Duration        `json:"outbox,omitempty"`  // age of its oldest occurrence; nil if another process owns it
 	Types   map[string]typeReport `json:"types,omitempty"`
 	// Connections are the latest connections. Unlisted is the number of the others.
 	Connections []operator.Connection `json:"connections,omitempty"`
@@ -63,6 +64,10 @@ func (a *Admin) report() report {
 			t.Behind = max(t.Behind, *c.Behind)
 		}
 		r.Types[c.Event] = t
+	}
+	if _, owned, _ := a.o.Processes.Status(); owned[engine.OutboxTopic] > 0 {
+		age := a.o.Processes.OutboxAge()
+		r.Outbox = &age
 	}
 	if a.o.Webhooks != nil {
 		c := a.o.Webhooks.Census()
