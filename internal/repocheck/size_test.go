@@ -7,7 +7,7 @@ import (
 )
 
 // maxCodeLines is the maximum number of lines of shipped Go code. A commit that raises it does nothing else and says why.
-const maxCodeLines = 136_300
+const maxCodeLines = 136_900
 
 // support lists the names of directories whose packages only tests import.
 var support = []string{
