@@ -107,10 +107,10 @@ var linkedBy = []struct {
 	absent                   []string // below runtime
 }{
 	{"none", "", 43, 25_000, 16, 11_500_000, unused},
-	{"webhooks", "--transport http --webhooks", 60, 41_100, 16, 14_200_000, []string{"admin", "oauth", "otelevents", "store/sqlite", "store/postgres"}},
+	{"webhooks", "--transport http --webhooks", 60, 41_500, 16, 14_200_000, []string{"admin", "oauth", "otelevents", "store/sqlite", "store/postgres"}},
 	{"sqlite", "--store sqlite", 49, 29_500, 23, 16_200_000, []string{"internal/webhooks/delivery", "internal/operators/operate", "internal/cluster/cluster", "otelevents"}},
-	{"postgres", "--transport http --store postgres", 65, 45_500, 21, 18_800_000, []string{"admin", "oauth", "otelevents", "store/sqlite"}},
-	{"all", "--transport http --store postgres --webhooks --auth oauth --console", 70, 49_100, 21, 22_600_000, []string{"otelevents", "store/sqlite"}},
+	{"postgres", "--transport http --store postgres", 65, 45_900, 21, 18_800_000, []string{"admin", "oauth", "otelevents", "store/sqlite"}},
+	{"all", "--transport http --store postgres --webhooks --auth oauth --console", 70, 49_600, 21, 22_600_000, []string{"otelevents", "store/sqlite"}},
 }
 
 // linkedParts are the rows of the page: what an author sets or calls for something, and the package of it.
