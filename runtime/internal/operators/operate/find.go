@@ -87,12 +87,12 @@ func (l *query) addBacklog(s *subscriptionView) {
 	if s.Missing != "" {
 		return
 	}
-	base, behind, ok := l.a.o.Webhooks.Waiting(&s.record.Subscription)
-	if !ok {
+	log, base, behind := l.a.o.Webhooks.Waiting(&s.record.Subscription)
+	if log == nil {
 		return
 	}
 	if s.Behind = &behind; behind > 0 {
-		s.waits = logPosition{l.a.o.Host.EventType(s.Event).Topic(), base}
+		s.waits = logPosition{log, base}
 	}
 }
 

@@ -511,8 +511,8 @@ func (p *process) waiting(t *testing.T, id string) (base store.Position, behind 
 	t.Helper()
 	flushed := p.Flush(t.Context())
 	r, _, err := p.Store().Subscription(t.Context(), id)
-	base, behind, ok := p.Waiting(&r)
-	if flushed != nil || err != nil || !ok {
+	log, base, behind := p.Waiting(&r)
+	if flushed != nil || err != nil || log == nil {
 		t.Errorf("what waits for %s is not known: %v %v", id, flushed, err)
 	}
 	return base, behind

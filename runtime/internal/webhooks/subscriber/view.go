@@ -10,39 +10,43 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 )
 
-// logOf returns the definition and the log that the progress of a record refers to, in any process. If it refers to
-// something else, for example the cursor of a check, ok is false.
-func (w *Subscriptions) logOf(r *store.Subscription) (d eventtype.Definition, log *topic.Topic, ok bool) {
+// logOf returns the definition and the log that the progress of a record refers to, in any process. The log is nil if
+// the progress refers to something else, for example the cursor of a check, or to a log that another process has.
+func (w *Subscriptions) logOf(r *store.Subscription) (d eventtype.Definition, log *topic.Topic) {
 	et, ok := w.host.Type(r.Event)
 	if !ok || et.Topic() == nil {
-		return nil, nil, false
+		return nil, nil
 	}
 	d, log = et.Current(), et.Topic()
-	return d, log, d != nil && d.Check() == nil && r.Progress.Epoch == log.Epoch() && (!log.Apart() || w.Get(r.ID) != nil)
+	if d == nil || d.Check() != nil || r.Progress.Epoch != log.Epoch() || log.Apart() && w.Get(r.ID) == nil {
+		return nil, nil
+	}
+	return d, log
 }
 
-// Waiting returns the position up to which everything is settled according to a record, and the number of log entries
-// after it. If the position does not refer to a log that this process has, ok is false.
-func (w *Subscriptions) Waiting(r *store.Subscription) (base store.Position, behind int64, ok bool) {
-	_, log, ok := w.logOf(r)
-	if !ok {
-		return 0, 0, false
+// Waiting returns the log that a subscription reads, the position up to which everything is settled according to its
+// record, and the number of log entries after it. The log is nil if the number is unknown.
+func (w *Subscriptions) Waiting(r *store.Subscription) (log *topic.Topic, base store.Position, behind int64) {
+	if _, log = w.logOf(r); log == nil {
+		return nil, 0, 0
 	}
 	base, head := r.Progress.Base, log.Head()
-	switch {
-	case log.Apart(): // only this process has the log
-		base = w.Get(r.ID).Handle.Base()
+	switch h := w.Get(r.ID); {
+	case log.Apart() && h == nil: // it has ended meanwhile
+		return nil, 0, 0
+	case log.Apart(): // its record is not rewritten when it has passed entries
+		base = h.Handle.Base()
 	case !r.Progress.Open:
 		base = max(base, head)
 	}
-	return base, max(int64(head)-int64(base), 0), true
+	return log, base, max(int64(head)-int64(base), 0)
 }
 
 // Concerned reports whether the occurrence at p matches a subscription, and whether it is settled according to the
 // record.
 func (w *Subscriptions) Concerned(ctx context.Context, r *store.Subscription, p store.Position) (concerned, settled bool, err error) {
-	d, log, ok := w.logOf(r)
-	if !ok {
+	d, log := w.logOf(r)
+	if log == nil {
 		return false, false, nil
 	}
 	args, err := eventtype.Reparse(d, r.Arguments)
