@@ -274,7 +274,9 @@ func (l *query) longestFailing(after string, limit int) (all []subscriptionView,
 			}
 			all = all[:limit-1]
 		}
-		all = slices.Insert(all, n, *s)
+		kept, record := *s, *s.record
+		kept.record = &record // s.record keeps its whole page in memory
+		all = slices.Insert(all, n, kept)
 		return true
 	})
 	if more {
