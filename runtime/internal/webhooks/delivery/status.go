@@ -13,11 +13,8 @@ type Status struct {
 	Active bool
 	// LastDeliveryAt is the time at which the endpoint last accepted an occurrence, or zero if it never did.
 	LastDeliveryAt time.Time
-	// LastError is the category of the last failed attempt, or "". LastStatus is the HTTP status of its response, or 0.
-	// LastErrorAt is its time.
-	LastError   wire.Category
-	LastStatus  int
-	LastErrorAt time.Time
+	// LastError is the category of the last failed attempt, or "".
+	LastError wire.Category
 	// FailedSince is the start of the current run of failures, or zero if the last attempt succeeded.
 	FailedSince time.Time
 	// Paused reports whether an operator paused deliveries. Suspended reports whether deliveries are suspended after
@@ -51,10 +48,8 @@ func (h *Handle) status(now time.Time) Status {
 		Paused:         h.pausedAt != 0,
 		Suspended:      h.health.suspended,
 		LastDeliveryAt: h.health.lastDelivery.time(),
+		LastError:      wire.Category(h.health.lastError()),
 		FailedSince:    h.health.failedSince.time(),
-	}
-	if f := h.health.failures; f != nil {
-		s.LastError, s.LastStatus, s.LastErrorAt = wire.Category(f.category), f.status, f.at.time()
 	}
 	s.Active = !s.Over && !h.isStopped()
 	clock := h.e.clock()
@@ -77,10 +72,9 @@ func (h *Handle) status(now time.Time) Status {
 func (h *Handle) report() store.Report {
 	now := h.e.now()
 	s := h.status(now)
-	r := store.Report{At: now.UTC(), Owner: h.e.o.Owner, LastErrorAt: s.LastErrorAt.UTC(), LastStatus: s.LastStatus,
-		NextAt: s.NextAt.UTC(), LostAt: s.LostAt.UTC(), Sending: s.Sending}
+	r := store.Report{At: now.UTC(), Owner: h.e.o.Owner, NextAt: s.NextAt.UTC(), LostAt: s.LostAt.UTC(), Sending: s.Sending}
 	if f := h.health.failures; f != nil {
-		r.Abandoned = f.abandoned
+		r.LastErrorAt, r.LastStatus, r.Abandoned = f.at.time().UTC(), f.status, f.abandoned
 	}
 	switch {
 	case !s.Active:
