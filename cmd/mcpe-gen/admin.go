@@ -27,7 +27,7 @@ connections and delivery attempts, and act on them. URL is that of the API's han
 
 Without an ID, pause, unpause, resume, endreplay, replay --since and retry --since act on each
 subscription that matches the filters, or on all with --all; retry resends each event that was abandoned
-since then. They first count the subscriptions, skip those that do not need the action, and print a
+since then. They first count the subscriptions, skip any that the action would not change, and print a
 summary. They stop after 20 consecutive failures, or at an interrupt after the current item, and the
 summary says how to continue. --dry-run prints the actions without performing them.
 
@@ -168,7 +168,7 @@ var textFlags = map[string]textFlag{
 	"state":        {"state", "only this `state`: active, suspended, paused, unreadable or failing"},
 	"url":          {"url", "only callbacks whose URL contains this `part`"},
 	"host":         {"host", "only callbacks on this `host`"},
-	"late":         {"late", "only subscriptions whose oldest waiting event is at least this `time` old, such as 5m, in the queried process"},
+	"late":         {"late", "only subscriptions whose oldest waiting event is at least this `time` old, such as 5m"},
 	"min-behind":   {"minBehind", "only subscriptions at least this `number` of entries behind"},
 	"actor":        {"actor", "only verbs of this `operator`"},
 	"subscription": {"subscription", "only verbs that acted on the subscription with this `id`"},
