@@ -12,6 +12,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/mcpe-gen/mcpe-gen/internal/plain"
+	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
 )
 
 const (
@@ -39,8 +40,9 @@ func timeText(text string) string {
 
 // setFailure replaces the category of a failure by the HTTP status of the endpoint, if it responded.
 func setFailure(m map[string]any, category, status string) {
-	if n, ok := m[status].(float64); ok && n > 0 && m[category] != nil && m[category] != "proxy" {
-		m[category] = "HTTP " + valueText(n)
+	if text, ok := m[category].(string); ok {
+		n, _ := m[status].(float64)
+		m[category] = operator.FailureText(text, int(n))
 	}
 }
 
