@@ -418,9 +418,8 @@ func (h *handler) connections(w http.ResponseWriter, r *http.Request, actor stri
 		return p, false
 	}
 	p.Connections = []operator.Connection{}
-	p.Freshness = h.admin.Freshness(r.Context())
 	var all []operator.Connection
-	all, p.Missing = h.admin.Connections(r.Context())
+	all, p.Freshness = h.admin.Connections(r.Context())
 	for _, c := range all {
 		if c.ID <= f.after || f.Principal != "" && c.Principal != f.Principal || f.Event != "" && c.Event != f.Event || f.mode != "" && c.Mode != f.mode {
 			continue

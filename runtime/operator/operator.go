@@ -189,8 +189,8 @@ type Admin interface {
 	RevokePrincipal(ctx context.Context, principal string, names ...string) (int, error)
 
 	// Connections returns the open streams and the pollers with unexpired leases, sorted by id. Of another process it
-	// returns up to 100. missing explains which connections are missing.
-	Connections(ctx context.Context) (found []Connection, missing []string)
+	// returns up to 100. Freshness.Missing also explains which connections are missing.
+	Connections(ctx context.Context) ([]Connection, Freshness)
 
 	// Connection returns a connection of this process, without Behind. It returns events.ErrNotFound if the connection
 	// has ended.

@@ -52,9 +52,9 @@ func (a *Admin) describeConnections() (all []operator.Connection) {
 	return all
 }
 
-func (a *Admin) Connections(ctx context.Context) (all []operator.Connection, missing []string) {
+func (a *Admin) Connections(ctx context.Context) (all []operator.Connection, f operator.Freshness) {
 	m := a.reports(ctx)
-	missing = m.freshness().Missing
+	f = m.freshness()
 	for _, p := range m.replicas {
 		if p.missing != "" {
 			continue
@@ -66,11 +66,11 @@ func (a *Admin) Connections(ctx context.Context) (all []operator.Connection, mis
 			all = append(all, c)
 		}
 		if n := p.report.Unlisted; n > 0 {
-			missing = append(missing, fmt.Sprintf("%s has %d older connections, which only its own list contains.", p.Name, n))
+			f.Missing = append(f.Missing, fmt.Sprintf("%s has %d older connections, which only its own list contains.", p.Name, n))
 		}
 	}
 	slices.SortFunc(all, func(a, b operator.Connection) int { return cmp.Compare(a.ID, b.ID) })
-	return all, missing
+	return all, f
 }
 
 // findConnection returns the stream or poller with the id. It does not list all connections.

@@ -71,13 +71,13 @@ func TestSRV8FiguresOfAllProcesses(t *testing.T) {
 			}
 		}
 		var theirs []string
-		all, unlisted := p.other.Connections(ctx)
+		all, fresh := p.other.Connections(ctx)
 		for _, c := range all {
 			theirs = append(theirs, fmt.Sprint(c.ID, " ", c.Principal, " ", c.Mode, " ", c.Process, " ", c.Ours()))
 		}
 		if want := []string{owner + "/stream-0000000000000001 ann push " + owner + " false",
-			"poll-" + wire.SubscriptionID(wire.ModePoll, "bob", "", "e", []byte("{}")) + " bob poll " + other + " true"}; !slices.Equal(theirs, want) || len(unlisted) != 0 {
-			t.Errorf("connections %q, %q", theirs, unlisted)
+			"poll-" + wire.SubscriptionID(wire.ModePoll, "bob", "", "e", []byte("{}")) + " bob poll " + other + " true"}; !slices.Equal(theirs, want) || len(fresh.Missing) != 0 {
+			t.Errorf("connections %q, %+v", theirs, fresh)
 		}
 		missing(t, "one of another process", p.other.EndConnection(all[0].ID, nil))
 		ann.goOn <- struct{}{}
@@ -100,8 +100,8 @@ func TestSRV8FiguresOfAllProcesses(t *testing.T) {
 		if d, err := p.other.Why(ctx, p.id); err != nil || d.Reason != "unreported" || !strings.HasPrefix(d.Text, i.Missing) {
 			t.Errorf("%+v, %v", d, err)
 		}
-		if all, missing := p.other.Connections(ctx); len(all) != 1 || !slices.Equal(missing, []string{i.Missing}) || !slices.Equal(p.other.Freshness(ctx).Missing, missing) {
-			t.Errorf("%+v, %q", all, missing)
+		if all, f := p.other.Connections(ctx); len(all) != 1 || !slices.Equal(f.Missing, []string{i.Missing}) || !slices.Equal(p.other.Freshness(ctx).Missing, f.Missing) {
+			t.Errorf("%+v, %+v", all, f)
 		}
 		settle(5 * time.Minute) // the other process takes over
 		if i, err := p.other.Get(ctx, p.id); err != nil || i.Owner != other || i.Missing != "" || i.Behind == nil || *i.Behind != 0 || len(p.other.Freshness(ctx).Missing) != 0 {
@@ -119,9 +119,9 @@ func TestSRV8ManyConnections(t *testing.T) {
 			time.Sleep(time.Millisecond)
 		}
 		settle(6 * time.Second)
-		all, missing := p.other.Connections(t.Context())
-		if len(all) != 100 || all[0].Principal != "p3" || !slices.Equal(missing, []string{p.names[p.owner] + " has 3 older connections, which only its own list contains."}) {
-			t.Errorf("%d, the first %+v; %q", len(all), all[0], missing)
+		all, f := p.other.Connections(t.Context())
+		if len(all) != 100 || all[0].Principal != "p3" || !slices.Equal(f.Missing, []string{p.names[p.owner] + " has 3 older connections, which only its own list contains."}) {
+			t.Errorf("%d, the first %+v; %+v", len(all), all[0], f)
 		}
 		if types := p.other.EventTypes(t.Context()); types[0].Counts == nil || types[0].Streams != 103 {
 			t.Errorf("%+v", types)
