@@ -27,8 +27,10 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server/callbacks"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server/operators"
+	"github.com/mcpe-gen/mcpe-gen/runtime/server/replicas"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server/webhooks"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
 const (
@@ -185,6 +187,9 @@ func hookServer(receiver string, st store.Store, attempts int) (*server.Server, 
 			Retry:    webhooks.Retry{PerHost: hookWorkers},
 		}),
 		Operators: operators.New(),
+	}
+	if _, shared := st.(engine.Shared); shared {
+		o.Replicas = replicas.New(replicas.Options{})
 	}
 	return server.New(srv, o)
 }
