@@ -61,8 +61,7 @@ type Health struct {
 // A Report describes the deliveries to a subscription as its owner last saw them. Operators read it in any process. It
 // is stored only together with progress, so later changes of the owner, NextAt, Held or Sending can be missing.
 type Report struct {
-	// At is when the owner stored the report, or zero if no owner has. Owner is the name of that process, or "" in a
-	// store for one process.
+	// At is when the owner stored the report. Owner is the name of that process, or "" in a store for one process.
 	At    time.Time `json:"at,omitzero"`
 	Owner string    `json:"owner,omitempty"`
 	// LastErrorAt is the time of the last failed attempt, or zero if no attempt has failed. LastStatus is the HTTP
@@ -176,7 +175,8 @@ type Subscription struct {
 	Requests map[RequestKind]Request
 	Progress Progress
 	Health   Health
-	Report   Report
+	// Report is nil if no owner has stored one, or if there was nothing to report. Its fields never change.
+	Report *Report
 }
 
 // A Request is the operators' latest request of one kind to the process that delivers to a subscription. A newer request
@@ -258,7 +258,7 @@ type Update struct {
 	Generation uint64
 	Progress   Progress
 	Health     Health
-	Report     Report
+	Report     *Report
 }
 
 // A Verification records that a principal's events may be sent to a URL. See VER-3.

@@ -65,9 +65,9 @@ func ParseRequests(text string) (requests map[store.RequestKind]store.Request, e
 	return requests, err
 }
 
-// Report encodes a report as a JSON object. It returns "" for the zero value.
-func Report(r store.Report) string {
-	if r == (store.Report{}) {
+// Report encodes a report as a JSON object. It returns "" for nil.
+func Report(r *store.Report) string {
+	if r == nil {
 		return ""
 	}
 	b, _ := json.Marshal(r) // cannot fail: the times come from clocks
@@ -75,7 +75,7 @@ func Report(r store.Report) string {
 }
 
 // ParseReport decodes a report encoded by [Report].
-func ParseReport(text string) (r store.Report, err error) {
+func ParseReport(text string) (r *store.Report, err error) {
 	if text == "" {
 		return r, nil
 	}

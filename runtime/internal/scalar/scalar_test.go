@@ -1,6 +1,7 @@
 package scalar
 
 import (
+	"reflect"
 	"slices"
 	"testing"
 	"time"
@@ -28,16 +29,16 @@ func TestForms(t *testing.T) {
 	if _, err := ParseSpans("[[1]"); err == nil {
 		t.Error("damaged spans are read")
 	}
-	full := store.Report{At: at.UTC(), Owner: "host/1", LastErrorAt: at.UTC(), LastStatus: 401, NextAt: at.UTC(), LostAt: at.UTC(), Held: store.HeldLimited,
+	full := &store.Report{At: at.UTC(), Owner: "host/1", LastErrorAt: at.UTC(), LastStatus: 401, NextAt: at.UTC(), LostAt: at.UTC(), Held: store.HeldLimited,
 		Sending: 2, Abandoned: store.HourCount{Slice: 2_833_333, Counts: [6]uint32{3, 0, 1}}}
 	const now = `"2023-11-14T22:13:20.000000005Z"`
-	for text, r := range map[string]store.Report{"": {}, `{"at":` + now + `}`: {At: at.UTC()},
+	for text, r := range map[string]*store.Report{"": nil, `{"at":` + now + `}`: {At: at.UTC()},
 		`{"at":` + now + `,"owner":"host/1","lastErrorAt":` + now + `,"lastStatus":401,"nextAt":` + now + `,"lostAt":` + now +
 			`,"held":"limited","sending":2,"abandoned":{"slice":2833333,"counts":[3,0,1,0,0,0]}}`: full} {
 		if got := Report(r); got != text {
 			t.Errorf("%+v is kept as %s", r, got)
 		}
-		if got, err := ParseReport(text); err != nil || got != r {
+		if got, err := ParseReport(text); err != nil || !reflect.DeepEqual(got, r) {
 			t.Errorf("%s is read as %+v, %v", text, got, err)
 		}
 	}

@@ -32,7 +32,7 @@ func stateOf(o jetstream.Options) string { return jetstream.StateStream(o.Namesp
 // inShard returns a record of a shard.
 func inShard(id string, n int) store.Subscription {
 	s := check.Subscription(id)
-	s.Shard, s.Progress, s.Health, s.Report = n, store.Progress{Epoch: 1, Base: 7, Open: true}, store.Health{}, store.Report{}
+	s.Shard, s.Progress, s.Health, s.Report = n, store.Progress{Epoch: 1, Base: 7, Open: true}, store.Health{}, nil
 	return s
 }
 

@@ -47,10 +47,10 @@ type storedProgress struct {
 	SuspendedAfter, FailedSince, LastDelivery int64
 	LastError                                 string
 	Slow                                      bool
-	Report                                    store.Report `json:",omitzero"`
+	Report                                    *store.Report `json:",omitempty"`
 }
 
-func progressOf(p store.Progress, h store.Health, r store.Report) ([]byte, error) {
+func progressOf(p store.Progress, h store.Health, r *store.Report) ([]byte, error) {
 	return json.Marshal(storedProgress{Epoch: p.Epoch, Base: uint64(p.Base), Settled: p.Settled, Open: p.Open, Upstream: []byte(p.Upstream),
 		Suspended: h.Suspended, SuspendedAfter: scalar.Nanos(h.SuspendedAfter), FailedSince: scalar.Nanos(h.FailedSince), LastDelivery: scalar.Nanos(h.LastDeliveryAt), LastError: h.LastError, Slow: h.Slow, Report: r})
 }

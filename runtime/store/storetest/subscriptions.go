@@ -88,7 +88,7 @@ func testRefreshKeepsProgress(t *testing.T, s store.SubscriptionStore) {
 	sub.Progress, sub.Health, sub.Report = progress, health, report
 	check.Equal(t, check.Get(t, s, sub.ID), sub)
 	sub.Generation++
-	sub.Progress, sub.Health, sub.Report = store.Progress{Epoch: 6, Base: 1, Open: true}, store.Health{}, store.Report{}
+	sub.Progress, sub.Health, sub.Report = store.Progress{Epoch: 6, Base: 1, Open: true}, store.Health{}, nil
 	sub = check.Put(t, s, sub)
 	check.Equal(t, check.Get(t, s, sub.ID), sub)
 }
@@ -125,7 +125,7 @@ func testOpen(t *testing.T, s store.SubscriptionStore) {
 			t.Fatal(err)
 		}
 	}
-	sub.Progress, sub.Health, sub.Report = store.Progress{Epoch: 1, Base: 7}, store.Health{}, store.Report{}
+	sub.Progress, sub.Health, sub.Report = store.Progress{Epoch: 1, Base: 7}, store.Health{}, nil
 	sub = check.Put(t, s, sub)
 	sub.Progress.Open = true // always stored so
 	check.Equal(t, check.Get(t, s, sub.ID), sub)

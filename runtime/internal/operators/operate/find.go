@@ -52,18 +52,20 @@ func (a *Admin) newQuery(ctx context.Context) *query {
 type subscriptionView struct {
 	operator.WebhookInfo
 	record *engine.Listed
+	report store.Report // in the record, or zero
 	waits  logPosition
 }
 
 // viewOf returns the view of a record.
 func (l *query) viewOf(r *engine.Listed) subscriptionView {
-	s := subscriptionView{record: r, WebhookInfo: operator.WebhookInfo{
+	report := *cmp.Or(r.Report, &store.Report{})
+	s := subscriptionView{record: r, report: report, WebhookInfo: operator.WebhookInfo{
 		ID: r.ID, Principal: r.Principal, Event: r.Event, URL: r.URL, Arguments: r.Arguments,
 		CreatedAt: r.CreatedAt, RefreshedAt: r.RefreshedAt, ExpiresAt: r.ExpiresAt, Truncated: r.Truncated,
 		Unreadable: r.Unreadable, Requests: subscriber.Requests(&r.Subscription), Replay: subscriber.ReplayIn(&r.Subscription),
 		LastDeliveryAt: r.Health.LastDeliveryAt, FailedSince: r.Health.FailedSince,
-		LastError: r.Health.LastError, LastStatus: r.Report.LastStatus, LastErrorAt: r.Report.LastErrorAt,
-		Throttled: r.Report.Held == store.HeldLimited, Abandoned: r.Report.Abandoned.LastHour(l.now),
+		LastError: r.Health.LastError, LastStatus: report.LastStatus, LastErrorAt: report.LastErrorAt,
+		Throttled: report.Held == store.HeldLimited, Abandoned: report.Abandoned.LastHour(l.now),
 	}}
 	switch {
 	case subscriber.Lapsed(&r.Subscription, l.now):

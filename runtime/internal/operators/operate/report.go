@@ -181,9 +181,9 @@ func (m *membership) addOwner(s *subscriptionView) {
 	switch {
 	case !m.shared: // its figures are current
 	case m.err != nil:
-		s.Owner, s.AsOf, s.Missing = r.Report.Owner, r.Report.At, "The process that delivers to it cannot be read."
+		s.Owner, s.AsOf, s.Missing = s.report.Owner, s.report.At, "The process that delivers to it cannot be read."
 	case p == nil:
-		s.Owner, s.AsOf, s.Missing = r.Report.Owner, r.Report.At, "No process delivers to it now."
+		s.Owner, s.AsOf, s.Missing = s.report.Owner, s.report.At, "No process delivers to it now."
 	default:
 		s.Owner, s.AsOf, s.Missing = p.Name, p.report.At, p.missing
 	}

@@ -31,7 +31,7 @@ func (a *Admin) Why(ctx context.Context, id string) (operator.Delay, error) {
 	}
 	c := delayFacts{subscriptionView: s}
 	if s.Missing == "" && s.State == operator.StateActive { // pausing writes no report
-		c.status = s.record.Report
+		c.status = s.report
 	}
 	if c.made, err = a.storedAttempts(ctx, id); err != nil {
 		return operator.Delay{}, err

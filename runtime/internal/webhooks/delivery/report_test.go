@@ -32,7 +32,7 @@ func TestSRV8Report(t *testing.T) {
 		top.join(t, e, sub, false)
 		is := func(what string, want store.Report, abandoned int) {
 			t.Helper()
-			got := stored(t, db)[0].Report
+			got := *stored(t, db)[0].Report
 			if age := time.Since(got.At); age < 0 || age > time.Minute {
 				t.Errorf("%s: the report is of %v", what, got.At)
 			}

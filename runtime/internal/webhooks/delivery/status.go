@@ -68,11 +68,11 @@ func (h *Handle) status(now time.Time) Status {
 	return s
 }
 
-// report returns the report to store with the handle's progress.
-func (h *Handle) report() store.Report {
+// report returns the report to store with the handle's progress, or nil if it contains no information.
+func (h *Handle) report() *store.Report {
 	now := h.e.now()
 	s := h.status(now)
-	r := store.Report{At: now.UTC(), Owner: h.e.o.Owner, NextAt: s.NextAt.UTC(), LostAt: s.LostAt.UTC(), Sending: s.Sending}
+	r := &store.Report{At: now.UTC(), Owner: h.e.o.Owner, NextAt: s.NextAt.UTC(), LostAt: s.LostAt.UTC(), Sending: s.Sending}
 	if f := h.health.failures; f != nil {
 		r.LastErrorAt, r.LastStatus, r.Abandoned = f.at.time().UTC(), f.status, f.abandoned
 	}
@@ -82,6 +82,9 @@ func (h *Handle) report() store.Report {
 		r.Held = store.HeldLimited
 	case s.Queued && s.Sending == 0:
 		r.Held = store.HeldQueued
+	}
+	if *r == (store.Report{At: r.At}) { // with a store for one process
+		return nil
 	}
 	return r
 }

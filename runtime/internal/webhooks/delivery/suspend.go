@@ -1,6 +1,7 @@
 package delivery
 
 import (
+	"cmp"
 	"encoding/json"
 	"log/slog"
 	"time"
@@ -31,7 +32,7 @@ func healthOf(s *store.Subscription, now time.Time) health {
 	if h.suspended {
 		h.suspendedAt = instantOf(now)
 	}
-	r := &s.Report
+	r := cmp.Or(s.Report, &store.Report{})
 	if f := (failures{s.Health.LastError, r.LastStatus, instantOf(r.LastErrorAt), r.Abandoned}); f != (failures{}) {
 		h.failures = &f
 	}

@@ -84,7 +84,7 @@ func TestREP10AdmittedUnderAnotherOwner(t *testing.T) {
 	admitted := store.Subscription{ID: "s", Event: "e", Generation: 3, Progress: store.Progress{Epoch: 1, Base: 3, Open: true}}
 	delivered := admitted
 	delivered.Progress, delivered.Health = store.Progress{Epoch: 1, Base: 5}, store.Health{LastError: "timeout"}
-	delivered.Report.Owner = "a"
+	delivered.Report = &store.Report{Owner: "a"}
 	again := delivered
 	again.Generation++
 	for name, c := range map[string]struct {

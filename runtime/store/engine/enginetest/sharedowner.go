@@ -190,7 +190,7 @@ func claimShard(t *testing.T, s engine.Shared, lease engine.Lease, topic string,
 // subscriptionInShard returns a subscription that belongs to the given shard of its event.
 func subscriptionInShard(id string, shard int) store.Subscription {
 	s := check.Subscription(id)
-	s.Shard, s.Schema, s.Progress, s.Health, s.Report = shard, "f1", store.Progress{Epoch: 1, Base: 7, Open: true}, store.Health{}, store.Report{}
+	s.Shard, s.Schema, s.Progress, s.Health, s.Report = shard, "f1", store.Progress{Epoch: 1, Base: 7, Open: true}, store.Health{}, nil
 	return s
 }
 

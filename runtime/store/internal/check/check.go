@@ -54,9 +54,9 @@ func Subscription(id string) store.Subscription {
 }
 
 // Report returns a report of the given second, with every field set.
-func Report(second int) store.Report {
+func Report(second int) *store.Report {
 	at := At(second).UTC()
-	return store.Report{At: at, Owner: "host/1", LastErrorAt: at.Add(-time.Second), LastStatus: 401, NextAt: at.Add(time.Second), LostAt: at.Add(time.Minute),
+	return &store.Report{At: at, Owner: "host/1", LastErrorAt: at.Add(-time.Second), LastStatus: 401, NextAt: at.Add(time.Second), LostAt: at.Add(time.Minute),
 		Held: store.HeldQueued, Sending: 2, Abandoned: store.HourCount{Slice: 3_000_000, Counts: [6]uint32{1, 2, 3, 4, 5, 6}}}
 }
 
