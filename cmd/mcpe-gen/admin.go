@@ -107,7 +107,6 @@ func newAdmin(c *command) *cobra.Command {
 	for _, v := range adminVerbs {
 		group.AddCommand(c.newAdminVerb(v, tokenFile))
 	}
-	group.AddCommand(adminActivity())
 	return group
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -23,23 +24,13 @@ func movedVerbs(c *command) (verbs []*cobra.Command) {
 			install = "go install ./cmd/" + m.command + " in a checkout of mcpe-gen"
 		}
 		text := fmt.Sprintf("%s is now %q; install it with: %s", m.verb, m.now, install)
-		verbs = append(verbs, formerVerb(m.verb, text))
+		verbs = append(verbs, &cobra.Command{
+			Use:                m.verb,
+			Long:               text + ".",
+			Hidden:             true,
+			DisableFlagParsing: true,
+			RunE:               func(*cobra.Command, []string) error { return cli.Refuse(errors.New(text)) },
+		})
 	}
 	return verbs
-}
-
-// adminActivity returns the former verb of admin for results per minute. It prints what replaces it.
-func adminActivity() *cobra.Command {
-	return formerVerb("activity", "admin shows no results per minute: use the server's metrics, such as /metrics for Prometheus (docs/observability.md)")
-}
-
-// formerVerb returns a hidden verb that prints the text and fails.
-func formerVerb(name, text string) *cobra.Command {
-	return &cobra.Command{
-		Use:                name,
-		Long:               text + ".",
-		Hidden:             true,
-		DisableFlagParsing: true,
-		RunE:               func(*cobra.Command, []string) error { return cli.Refuse(fmt.Errorf("%s", text)) },
-	}
 }

@@ -45,9 +45,6 @@ func (h *handler) api(add adder) {
 			answer(w, http.StatusOK, t)
 		}
 	})
-	add("GET", "/api/activity", func(w http.ResponseWriter, r *http.Request, _ string) {
-		h.refuse(w, r, http.StatusGone, "gone", "results per minute are not served here: use the metrics, such as /metrics for Prometheus (docs/observability.md)")
-	})
 	add("GET", "/api/occurrences", func(w http.ResponseWriter, r *http.Request, actor string) {
 		if l, ok := h.findOccurrence(w, r, actor); ok {
 			answer(w, http.StatusOK, l)

@@ -99,7 +99,6 @@ func TestOpenAPI(t *testing.T) {
 		{"GET", "/api/cluster", "", "Problem"},
 		{"GET", "/api/abandoned?since=1h", "", "AbandonedList"},
 		{"GET", "/api/abandoned", "", "Problem"},
-		{"GET", "/api/activity", "", "Problem"},
 		{"GET", "/api/occurrences?eventId=evt_1", "", "OccurrenceList"},
 		{"GET", "/api/types/ping/occurrences/1", "", "OccurrencePage"},
 		{"GET", "/api/types/ping/occurrences/2", "", "Problem"},

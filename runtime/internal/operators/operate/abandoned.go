@@ -15,8 +15,8 @@ import (
 )
 
 func (a *Admin) Abandoned(ctx context.Context, f operator.Filter, since, until time.Time, after string, limit int) (page []operator.Abandoned, next string, err error) {
-	if !until.IsZero() && !until.After(since) {
-		return nil, "", events.Invalid(events.FieldError{Message: "until is not after since"})
+	if err := a.checkWindow(since, until); err != nil {
+		return nil, "", err
 	}
 	from, err := parseAbandonedCursor(after)
 	if err != nil {

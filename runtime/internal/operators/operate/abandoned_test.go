@@ -60,6 +60,11 @@ func TestSRV8Abandoned(t *testing.T) {
 			t.Errorf("an end that is not after the beginning: %v", err)
 		}
 
+		future := time.Now().Add(time.Minute)
+		if _, _, err := b.Abandoned(ctx, operator.Filter{}, future, none, "", 10); err == nil || !strings.Contains(err.Error(), "is in the future") {
+			t.Errorf("a beginning in the future: %v", err)
+		}
+
 		// What fails once more is given up later, so that a loop with an end passes over it.
 		until := time.Now()
 		settle(time.Second)

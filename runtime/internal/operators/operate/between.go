@@ -14,12 +14,14 @@ import (
 )
 
 func (a *Admin) Between(ctx context.Context, event string, since, until time.Time, after string, limit int) (w operator.Window, err error) {
+	if since.IsZero() {
+		return w, events.Invalid(events.FieldError{Message: "since is missing"})
+	}
+	if err := a.checkWindow(since, until); err != nil {
+		return w, err
+	}
 	if until.IsZero() {
 		until = a.o.Now()
-	}
-	if since.IsZero() || !until.After(since) {
-		return w, events.Invalid(events.FieldError{Message: fmt.Sprintf("until, %s, is not after since, %s",
-			until.UTC().Format(time.RFC3339), since.UTC().Format(time.RFC3339))})
 	}
 	from, err := parseTypePosition(after)
 	if err != nil {
@@ -51,6 +53,17 @@ func (a *Admin) Between(ctx context.Context, event string, since, until time.Tim
 		}
 	}
 	return w, wrapError("reading attempts", a.addDeliveries(ctx, event, &w))
+}
+
+// checkWindow returns an error if since is in the future or not before until. Zero times restrict nothing.
+func (a *Admin) checkWindow(since, until time.Time) error {
+	switch {
+	case since.After(a.o.Now()):
+		return events.Invalid(events.FieldError{Message: fmt.Sprintf("since, %s, is in the future", formatUTC(since))})
+	case !until.IsZero() && !until.After(since):
+		return events.Invalid(events.FieldError{Message: fmt.Sprintf("until, %s, is not after since, %s", formatUTC(until), formatUTC(since))})
+	}
+	return nil
 }
 
 // A typePosition is a position in a list of the entries of all event types. It consists of an event type and a position

@@ -80,7 +80,7 @@ func TestSRV8Between(t *testing.T) {
 		for _, bad := range []struct {
 			since, until time.Time
 			after        string
-		}{{until, since, ""}, {since, since, ""}, {time.Time{}, since, ""}, {since, until, "x"}, {since, until, "/1"}, {since, until, "e/x"}} {
+		}{{until, since, ""}, {since, since, ""}, {time.Time{}, since, ""}, {time.Now().Add(time.Minute), time.Time{}, ""}, {since, until, "x"}, {since, until, "/1"}, {since, until, "e/x"}} {
 			if _, err := b.Between(t.Context(), "e", bad.since, bad.until, bad.after, 1); !errors.Is(err, events.ErrInvalidParams) {
 				t.Errorf("%+v: %v", bad, err)
 			}
