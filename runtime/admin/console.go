@@ -13,6 +13,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"reflect"
 	"strconv"
 	"strings"
 	"time"
@@ -46,7 +47,8 @@ var pages = template.Must(template.New("").Funcs(template.FuncMap{
 		}
 		return n
 	},
-	"grouped": formatCount, "indent": indent, "breakable": allowBreaks, "payload": payload, "occurrence": occurrencePath,
+	"grouped": func(n reflect.Value) string { return formatCount(reflect.Indirect(n).Int()) },
+	"indent":  indent, "breakable": allowBreaks, "payload": payload, "occurrence": occurrencePath,
 	"rows":      func(base string, rows []operator.WebhookInfo) endpointTable { return endpointTable{base, rows} },
 	"latencies": func(base string, rows []latencyRow) latencyTable { return latencyTable{base, rows} },
 }).ParseFS(pageFiles, "page/*.html"))
@@ -90,11 +92,11 @@ func formatWhen(t time.Time) template.HTML {
 		return ""
 	}
 	d, form := time.Since(t), "%s ago"
-	if d < 0 {
+	if d < -time.Second/2 {
 		d, form = -d, "in %s"
 	}
 	return template.HTML(fmt.Sprintf(`<time datetime="%s"><span>%s</span> <span class="exact">%s</span></time>`,
-		t.UTC().Format(time.RFC3339), fmt.Sprintf(form, formatSpan(d)), plain.Time(t))) // no part of it is user input
+		t.UTC().Format(time.RFC3339), fmt.Sprintf(form, formatSpan(max(d, 0))), plain.Time(t))) // no part of it is user input
 }
 
 // formatDue formats the time of the next attempt.

@@ -2,6 +2,8 @@ package admin
 
 import (
 	"context"
+	"errors"
+	"io"
 	"log/slog"
 	"net/http"
 )
@@ -18,3 +20,17 @@ func Detail(ctx context.Context, err error) string {
 
 // FormatDuration is what pages show of a duration.
 var FormatDuration = formatDuration
+
+// RenderPages executes the templates of all pages with data that fill has set.
+func RenderPages(fill func(view any)) error {
+	files, err := pageFiles.ReadDir("page")
+	for _, f := range files {
+		if pages.Lookup(f.Name()) == nil || f.Name() == "frame.html" {
+			continue
+		}
+		var v view
+		fill(&v)
+		err = errors.Join(err, pages.ExecuteTemplate(io.Discard, f.Name(), v))
+	}
+	return err
+}
