@@ -4,7 +4,8 @@ import "time"
 
 // A Cluster is the state of the processes that share a store, as seen by one of them.
 type Cluster struct {
-	// Replicas lists the processes with a current lease, in the order in which the leases began.
+	// Replicas lists the processes with a current lease, in the order in which the leases began. It is empty if they
+	// cannot be read; see Missing.
 	Replicas []Replica `json:"replicas"`
 	// Leased reports whether this process holds its lease. Without a lease, it does not deliver.
 	Leased bool `json:"leased"`

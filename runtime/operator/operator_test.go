@@ -6,14 +6,14 @@ import (
 	"testing"
 )
 
-// A failure is told by the status of the endpoint, and never by that of the server's own proxy.
+// A failure is told by the status of the endpoint. That of the server's own proxy is marked as such.
 func TestFailureText(t *testing.T) {
 	for _, c := range []struct {
 		category string
 		status   int
 		want     string
 	}{
-		{"http_4xx", 401, "HTTP 401"}, {"http_5xx", 503, "HTTP 503"}, {"timeout", 0, "timeout"}, {"http_4xx", 0, "http_4xx"}, {"proxy", 407, "proxy"}, {"", 204, ""},
+		{"http_4xx", 401, "HTTP 401"}, {"http_5xx", 503, "HTTP 503"}, {"timeout", 0, "timeout"}, {"http_4xx", 0, "http_4xx"}, {"proxy", 407, "proxy: HTTP 407"}, {"proxy", 0, "proxy"}, {"", 204, ""},
 	} {
 		if got := FailureText(c.category, c.status); got != c.want {
 			t.Errorf("%q %d: %q, want %q", c.category, c.status, got, c.want)

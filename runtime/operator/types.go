@@ -113,12 +113,16 @@ func (i *WebhookInfo) Failing() bool {
 }
 
 // FailureText describes a failed attempt to people by its category and HTTP status, such as "HTTP 401". It returns the
-// category if the endpoint did not respond: the status is 0, or the response is that of the server's own proxy.
+// category if there was no response. For a response of the server's own proxy it returns a text such as "proxy: HTTP 502".
 func FailureText(category string, status int) string {
-	if status == 0 || category == "" || category == "proxy" {
+	switch text := "HTTP " + strconv.Itoa(status); {
+	case status == 0 || category == "":
 		return category
+	case category == "proxy":
+		return "proxy: " + text
+	default:
+		return text
 	}
-	return "HTTP " + strconv.Itoa(status)
 }
 
 // A Filter selects webhook subscriptions. Empty fields match all subscriptions.

@@ -19,9 +19,6 @@ func (a *Admin) Cluster(ctx context.Context) (operator.Cluster, error) {
 		return operator.Cluster{}, fmt.Errorf("this process does not share its store: %w", events.NewError(wire.Unsupported, map[string]string{"feature": "cluster"}))
 	}
 	m := a.reports(ctx)
-	if m.err != nil {
-		return operator.Cluster{}, fmt.Errorf("reading the processes that share the store: %w", m.err)
-	}
 	c := operator.Cluster{Replicas: []operator.Replica{}, Leased: fence != 0, Unowned: map[string]int{}, Generation: shared.Generation(), HeardAt: p.LastLook(),
 		Freshness: m.freshness()}
 	var err error
