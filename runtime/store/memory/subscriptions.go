@@ -91,14 +91,8 @@ func (s *Store) DeleteSubscription(ctx context.Context, id string, generation ui
 // Subscriptions implements [store.SubscriptionStore].
 func (s *Store) Subscriptions(ctx context.Context, after string, limit int) (subs []store.Subscription, err error) {
 	err = s.withSubscriptions(ctx, func(x *subscriptions) {
-		if x.ids == nil {
-			x.ids = slices.Sorted(maps.Keys(x.records))
-		}
-		i, found := slices.BinarySearch(x.ids, after)
-		if found {
-			i++
-		}
-		for _, id := range x.ids[i:min(len(x.ids), i+max(limit, 0))] {
+		ids := x.idsAfter(after)
+		for _, id := range ids[:min(len(ids), max(limit, 0))] {
 			subs = append(subs, cloneSubscription(x.records[id]))
 		}
 	})

@@ -16,3 +16,7 @@ func TestSubscriptions(t *testing.T) {
 func TestAttempts(t *testing.T) {
 	enginetest.TestAttempts(t, func(*testing.T) enginetest.Attempts { return memory.New() })
 }
+
+func TestLister(t *testing.T) {
+	enginetest.TestLister(t, func(*testing.T) enginetest.Lister { return memory.New() })
+}

@@ -391,6 +391,20 @@ func (s *failingStore) Subscriptions(ctx context.Context, after string, limit in
 	return s.Store.Subscriptions(ctx, after, limit)
 }
 
+func (s *failingStore) ListSubscription(ctx context.Context, id string) (engine.Listed, bool, error) {
+	if err := s.failing(); err != nil {
+		return engine.Listed{}, false, err
+	}
+	return s.Store.ListSubscription(ctx, id)
+}
+
+func (s *failingStore) ListSubscriptions(ctx context.Context, after string, limit int, failing bool) ([]engine.Listed, error) {
+	if err := s.failing(); err != nil {
+		return nil, err
+	}
+	return s.Store.ListSubscriptions(ctx, after, limit, failing)
+}
+
 type resolver struct{}
 
 func (resolver) LookupNetIP(ctx context.Context, _, _ string) ([]netip.Addr, error) {

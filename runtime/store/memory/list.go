@@ -1,0 +1,59 @@
+package memory
+
+import (
+	"context"
+	"maps"
+	"slices"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
+)
+
+// listStep is the number of records that are listed with the store locked.
+const listStep = 1000
+
+// ListSubscriptions implements [engine.Lister]. The results share memory with the records, which never changes.
+func (s *Store) ListSubscriptions(ctx context.Context, after string, limit int, failing bool) (listed []engine.Listed, err error) {
+	var ids []string
+	err = s.withSubscriptions(ctx, func(x *subscriptions) { ids = x.idsAfter(after) })
+	for len(ids) > 0 && len(listed) < limit && err == nil {
+		step := ids[:min(len(ids), listStep)]
+		ids = ids[len(step):]
+		err = s.withSubscriptions(ctx, func(x *subscriptions) {
+			for _, id := range step {
+				sub, ok := x.records[id]
+				if ok && len(listed) < limit && (!failing || sub.Health.Suspended || !sub.Health.FailedSince.IsZero()) {
+					listed = append(listed, listedOf(sub))
+				}
+			}
+		})
+	}
+	return listed, err
+}
+
+// ListSubscription implements [engine.Lister].
+func (s *Store) ListSubscription(ctx context.Context, id string) (l engine.Listed, ok bool, err error) {
+	err = s.withSubscriptions(ctx, func(x *subscriptions) {
+		var sub store.Subscription
+		sub, ok = x.records[id]
+		l = listedOf(sub)
+	})
+	return l, ok, err
+}
+
+func listedOf(sub store.Subscription) engine.Listed {
+	sub.Secrets = nil
+	return engine.Listed{Subscription: sub}
+}
+
+// idsAfter returns the ids of the records greater than after, in order. The caller must not change them.
+func (x *subscriptions) idsAfter(after string) []string {
+	if x.ids == nil {
+		x.ids = slices.Sorted(maps.Keys(x.records))
+	}
+	i, found := slices.BinarySearch(x.ids, after)
+	if found {
+		i++
+	}
+	return x.ids[i:]
+}
