@@ -53,7 +53,7 @@ CREATE TABLE subscriptions (
 	admitted INTEGER NOT NULL, -- position in the generation
 	requests TEXT NOT NULL, -- JSON object, empty for none
 	report TEXT NOT NULL -- JSON object, empty for none
-) STRICT;
+) STRICT, WITHOUT ROWID;
 CREATE INDEX subscriptions_callback ON subscriptions (principal, url);
 CREATE TABLE marks (
 	log TEXT PRIMARY KEY,
