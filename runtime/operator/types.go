@@ -113,7 +113,7 @@ func (i *WebhookInfo) Failing() bool {
 }
 
 // FailureText describes a failed attempt to people by its category and HTTP status, such as "HTTP 401". It returns the
-// category if there was no response. For a response of the server's own proxy it returns a text such as "proxy: HTTP 502".
+// category if the status is 0. A response of the server's own proxy is described by a text such as "proxy: HTTP 502".
 func FailureText(category string, status int) string {
 	switch text := "HTTP " + strconv.Itoa(status); {
 	case status == 0 || category == "":
