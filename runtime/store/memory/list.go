@@ -5,7 +5,6 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
@@ -23,7 +22,8 @@ func (s *Store) ListSubscriptions(ctx context.Context, after string, limit int, 
 			for _, id := range step {
 				sub, ok := x.records[id]
 				if ok && len(listed) < limit && (!failing || sub.Health.Suspended || !sub.Health.FailedSince.IsZero()) {
-					listed = append(listed, listedOf(sub))
+					sub.Secrets = nil
+					listed = append(listed, engine.Listed{Subscription: sub})
 				}
 			}
 		})
@@ -32,18 +32,10 @@ func (s *Store) ListSubscriptions(ctx context.Context, after string, limit int, 
 }
 
 // ListSubscription implements [engine.Lister].
-func (s *Store) ListSubscription(ctx context.Context, id string) (l engine.Listed, ok bool, err error) {
-	err = s.withSubscriptions(ctx, func(x *subscriptions) {
-		var sub store.Subscription
-		sub, ok = x.records[id]
-		l = listedOf(sub)
-	})
-	return l, ok, err
-}
-
-func listedOf(sub store.Subscription) engine.Listed {
+func (s *Store) ListSubscription(ctx context.Context, id string) (engine.Listed, bool, error) {
+	sub, ok, err := s.Subscription(ctx, id)
 	sub.Secrets = nil
-	return engine.Listed{Subscription: sub}
+	return engine.Listed{Subscription: sub}, ok, err
 }
 
 // idsAfter returns the ids of the records greater than after, in order. The caller must not change them.
