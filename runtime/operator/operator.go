@@ -119,14 +119,14 @@ type Admin interface {
 	// with the oldest occurrence of each subscription first. It includes only occurrences with attempts that are still
 	// kept, and omits those with a pending retry. Abandoned examines up to 10,000 subscriptions, so a page can have
 	// fewer than limit, or none, even if more pages follow. next is the after parameter for the next page, or "" on the
-	// last page. If after is a subscription's id, the page starts after that subscription. If after is malformed,
-	// Abandoned returns events.ErrInvalidParams.
+	// last page. If after is a subscription's id, the page starts after that subscription. If after is malformed, or
+	// since is in the future or not before until, Abandoned returns events.ErrInvalidParams.
 	Abandoned(ctx context.Context, f Filter, since, until time.Time, after string, limit int) (found []Abandoned, next string, err error)
 
 	// Between returns up to limit occurrences between two times, with the results of their deliveries. since is
 	// inclusive. until is exclusive, and zero means now. An empty event means all types. Between returns
-	// events.ErrInvalidParams if the times are in the wrong order or after is malformed. It returns events.ErrNotFound
-	// for an unknown type and for a type with a check.
+	// events.ErrInvalidParams if since is in the future or not before until, or after is malformed. It returns
+	// events.ErrNotFound for an unknown type and for a type with a check.
 	Between(ctx context.Context, event string, since, until time.Time, after string, limit int) (Window, error)
 
 	// Latency samples the response times of the endpoints of subscriptions that match the filter.
