@@ -127,7 +127,7 @@ type view struct {
 	Failing       []operator.WebhookInfo
 	AllFailing    int // the total; negative if the actor may not see it, or if it is unknown
 	Fresh         operator.Freshness
-	Abandoned     int64 // events given up in the last hour
+	Abandoned     int // events given up in the last hour
 	Rejected      []operator.Rejected
 	AnyRejected   bool
 	Unread        []string     // the missing parts of the overview, and why

@@ -40,7 +40,7 @@ func (h *handler) overview(w http.ResponseWriter, r *http.Request, actor string)
 	}
 	for _, t := range v.Types {
 		if t.Counts != nil {
-			v.Abandoned += int64(t.Abandoned)
+			v.Abandoned += t.Abandoned
 		}
 	}
 	h.render(w, r, http.StatusOK, "overview.html", v)

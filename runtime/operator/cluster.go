@@ -38,7 +38,7 @@ type SchemaConflict struct {
 // A Replica is a process of a [Cluster].
 type Replica struct {
 	Name string `json:"name"`
-	// Self is true for the process that returned the Cluster.
+	// This is true for the process that returned the Cluster.
 	This bool `json:"this,omitempty"`
 	// Shards counts the shards that the replica owns, with the same keys as Cluster.Unowned.
 	Shards map[string]int `json:"shards"`

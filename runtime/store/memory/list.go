@@ -8,7 +8,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
-// listStep is the number of records that are listed with the store locked.
+// listStep is the maximum number of records that a list examines before it releases the lock.
 const listStep = 1000
 
 // ListSubscriptions implements [engine.Lister]. The results share memory with the records, which never changes.

@@ -103,7 +103,7 @@ func cellText(name string, v any) string {
 	return text
 }
 
-// keptWidth returns the width of a column below which it is only cut after all others. Times and IDs are not wider.
+// keptWidth returns the width that a column keeps while another column can be cut. Times and IDs fit in theirs.
 func keptWidth(name string) int {
 	if isTime(name) || name == "id" {
 		return 36
