@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -231,7 +232,8 @@ func TestServerFacts(t *testing.T) {
 		})
 		eventually(t, "a server that has all of them answers", func() bool {
 			found, _ := direct(t, c, name, map[string]any{"seq": 1, "next_by_subj": subject(s, "x.*"), "batch": n})
-			return len(found) == n && found[n-1] == subject(s, fmt.Sprintf("x.%04d", n-1))
+			slices.Sort(found) // PublishAsync repeats a message that no server answered yet, and so stores it after others
+			return len(slices.Compact(found)) == n
 		})
 	})
 	t.Run("JS-9: the deletion of what is beyond every stream changes nothing", func(t *testing.T) {
