@@ -54,7 +54,7 @@ var eventRules = []eventRule{
 	{rule.Rule{ID: payloadGoType, Category: Wire, Purpose: "A payload field that is read into a Go type of the author's choice may have values that it did not have."}, nil},
 	{rule.Rule{ID: "COALESCE_CHANGED", Category: Wire, Severity: source.Warning, Purpose: "Consumers join other events than before: the key of an event type's x-coalesce was changed or removed."}, coalesceChanged},
 	{rule.Rule{ID: "PRIVATE_CHANGED", Category: Wire, Severity: source.Warning, Purpose: "Other callers see a payload field than before: its x-private was added or removed."}, privateChanged},
-	{rule.Rule{ID: "READ_TOOL_RENAMED", Category: Wire, Purpose: "The read tool of an event type, or one of the arguments it adds, was renamed or removed (MCPE223)."}, readToolRenamed},
+	{rule.Rule{ID: "READ_TOOL_CHANGED", Category: Wire, Purpose: "The read tool of an event type, or one of the arguments it adds, was renamed or removed (MCPE223)."}, readToolChanged},
 }
 
 // compareEvents compares every event type of an old package.
@@ -247,7 +247,7 @@ func equal(a, b *source.Node) bool {
 	return string(x) == string(y)
 }
 
-func readToolRenamed(old, new side, report func(source.Range, source.Diagnostic)) {
+func readToolChanged(old, new side, report func(source.Range, source.Diagnostic)) {
 	switch was, is := toolName(old), toolName(new); {
 	case !hasTool(old):
 		return
