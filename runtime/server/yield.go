@@ -19,11 +19,13 @@ import (
 // Occurrences yielded before an error are used. The server then calls the check again with the last cursor. The check
 // fails only if that call returns an error before it yields an occurrence. A panic discards the whole iteration.
 //
-// Consecutive occurrences must have different cursors. Otherwise, a subscriber that resumes after one would miss the
-// next. If an iteration repeats a cursor, the check fails. See SRV-1.
+// Occurrences must have different cursors. Otherwise, a subscriber that resumes after one would miss others or receive
+// them twice. The check fails if an occurrence has the cursor of the call, of an earlier occurrence, or of the position
+// before it. See SRV-1.
 type Yield[A, P any] func(ctx context.Context, args A, cursor string) iter.Seq2[events.Found[P], error]
 
-// Limits for one iteration of a [Yield]. An iteration that exceeds a limit is stopped at its next yield.
+// Limits for one iteration of a [Yield]. An iteration that exceeds a limit is stopped at its next yield. The limit of
+// time does not stop it at its first occurrence.
 const (
 	maxYielded = 100
 	yieldTime  = time.Second
@@ -55,8 +57,8 @@ func (y Yield[A, P]) Check(ctx context.Context, args A, cursor string) (p events
 			return events.Page[P]{Cursor: f.Cursor, NextPoll: f.NextPoll}, nil
 		case f.Item != nil && f.Cursor == p.Cursor:
 			return events.Page[P]{}, fmt.Errorf("the check yielded an occurrence with the cursor %.80q of the previous position", f.Cursor)
-		case len(p.Items) == maxYielded || p.Cursor != cursor && time.Since(began) > yieldTime:
-			p.HasMore = true
+		case len(p.Items) == maxYielded || (p.Cursor != cursor || f.Cursor == cursor) && time.Since(began) > yieldTime:
+			p.HasMore = p.Cursor != cursor
 			return p, nil
 		}
 		if f.Item != nil {

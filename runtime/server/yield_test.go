@@ -184,6 +184,24 @@ func TestSRV1YieldMistakes(t *testing.T) {
 	}
 }
 
+// SRV-1: an iteration that yields the position of the call without end is stopped like any other.
+func TestSRV1YieldStandsStill(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		y := Yield[filterArgs, incident](func(context.Context, filterArgs, string) iter.Seq2[events.Found[incident], error] {
+			return func(yield func(events.Found[incident], error) bool) {
+				for yield(events.Found[incident]{Cursor: "a"}, nil) {
+					time.Sleep(100 * time.Millisecond)
+				}
+			}
+		})
+		ctx, cancel := context.WithTimeout(t.Context(), 2*yieldTime)
+		defer cancel()
+		if got := shortPage(y.Check(ctx, filterArgs{}, "a")); got != "at a" {
+			t.Error(got)
+		}
+	})
+}
+
 // SRV-1, PUSH-5: subscribers get each occurrence once, by poll and by push, over an error in the middle; the error is
 // told when the check fails at its first step. A subscriber goes on from the cursor of each occurrence.
 func TestSRV1YieldDelivers(t *testing.T) {

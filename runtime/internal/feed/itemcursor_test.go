@@ -71,6 +71,7 @@ func TestItemCursorsRefused(t *testing.T) {
 	}{
 		"that of the question": {[]string{"", "a"}, "b", `item 1 has the cursor "a"`},
 		"twice":                {[]string{"b", "", "b"}, "c", `item 2 has the cursor "b"`},
+		"an earlier one":       {[]string{"b", "c", "b"}, "d", `item 2 has the cursor "b" of an earlier position`},
 		"too long":             {[]string{strings.Repeat("x", MaxUpstream+1)}, "c", "item 0 has a cursor of 16385 bytes"},
 		"a page that stands":   {[]string{"b"}, "a", `the page has the cursor "a" of the request`},
 		"good":                 {[]string{"b", "", "c"}, "c", ""},

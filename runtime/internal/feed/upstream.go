@@ -131,21 +131,21 @@ func (u *upstream) callCheck(ctx context.Context, cursor string, slot *fairsem.C
 }
 
 // checkItemCursors validates the item cursors of a page that was requested with the cursor asked. If two positions had
-// the same cursor, a subscriber that resumes from it would miss the items between them.
+// the same cursor, a subscriber that resumes from it would miss the items between them or receive them twice.
 func (p *Page) checkItemCursors(asked string) error {
-	last := asked
+	seen := map[string]bool{asked: true}
 	for i := range p.Items {
 		switch c := p.Items[i].Cursor; {
 		case c == "":
 		case len(c) > MaxUpstream:
 			return fmt.Errorf("item %d has a cursor of %d bytes, at most %d", i, len(c), MaxUpstream)
-		case c == last:
-			return fmt.Errorf("item %d has the cursor %.80q of the previous position", i, c)
+		case seen[c]:
+			return fmt.Errorf("item %d has the cursor %.80q of an earlier position", i, c)
 		default:
-			last = c
+			seen[c] = true
 		}
 	}
-	if last != asked && p.Cursor == asked {
+	if len(seen) > 1 && p.Cursor == asked {
 		return fmt.Errorf("the page has the cursor %.80q of the request, but its items have others", asked)
 	}
 	return nil
