@@ -311,12 +311,10 @@ func (f *fleet) record(id string) (store.Subscription, bool) {
 	return sub, ok
 }
 
-// live returns the total number of active webhook subscriptions of all members.
+// live returns the total number of live subscriptions of all members.
 func (f *fleet) live() (n int) {
 	for _, m := range f.alive() {
-		for _, t := range m.Admin().EventTypes(context.Background()) {
-			n += t.Webhooks
-		}
+		n += len(m.Subscriptions())
 	}
 	return n
 }
