@@ -9,6 +9,7 @@ import (
 	"github.com/rogpeppe/go-internal/diff"
 
 	"github.com/mcpe-gen/mcpe-gen/gen"
+	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
 )
 
 // A change describes how a plan changes one file.
@@ -48,6 +49,16 @@ func drifted(changes []change) int {
 		}
 	}
 	return n
+}
+
+// driftDiagnostics returns a diagnostic for each file that is not current.
+func driftDiagnostics(changes []change) (ds []source.Diagnostic) {
+	for _, ch := range changes {
+		if ch.Action != "unchanged" {
+			ds = append(ds, source.Diagnostic{Range: source.InFile(ch.Path), Message: ch.Path + " is not current", Hint: `run "mcpe-gen generate"`})
+		}
+	}
+	return ds
 }
 
 // unifiedDiff returns a diff that patch(1) and git apply can read. A missing file is /dev/null.

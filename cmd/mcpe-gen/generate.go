@@ -194,13 +194,19 @@ func (c *command) showChanges(changes []change, f generateFlags) error {
 	if drift == 0 && !f.check && !f.diff {
 		return c.showWritten(changes)
 	}
-	if err := c.printChanges(changes, f.diff); err != nil {
-		return err
+	annotate := c.Format == "github" && f.check
+	if !annotate || f.diff {
+		if err := c.printChanges(changes, f.diff); err != nil {
+			return err
+		}
 	}
-	if !f.check || drift == 0 {
+	switch {
+	case !f.check || drift == 0:
 		return nil
-	}
-	if c.Format == "json" {
+	case annotate:
+		c.printDiagnostics(driftDiagnostics(changes))
+		return cli.Silent(exitDrift)
+	case c.Format == "json":
 		return cli.Silent(exitDrift)
 	}
 	return &cli.Exit{Code: exitDrift, Err: fmt.Errorf("%s not current; run \"mcpe-gen generate\"", count(drift, "generated file is", "generated files are"))}

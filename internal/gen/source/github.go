@@ -27,7 +27,9 @@ func (p *printer) writeGitHub(d Diagnostic) {
 			add("endColumn", fmt.Sprint(at.End.Column-1)) // inclusive in GitHub
 		}
 	}
-	add("title", d.Code)
+	if d.Code != "" {
+		add("title", d.Code)
+	}
 	message := d.Message
 	if d.Hint != "" {
 		message += " (" + d.Hint + ")"
