@@ -2,9 +2,12 @@ package main
 
 import (
 	"fmt"
+	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/mcpe-gen/mcpe-gen/cmd/internal/cli"
 	"github.com/mcpe-gen/mcpe-gen/gen"
@@ -82,6 +85,10 @@ func (c *command) configRequests(o outputFlags) ([]gen.Request, error) {
 			if err != nil {
 				return nil, err
 			}
+			if below := configsBelow(); len(below) > 0 {
+				return nil, cli.Refuse(fmt.Errorf("no event files given, and no %s in %s or above; run the command in each of these directories with -C: %s",
+					config.Name, dir, strings.Join(below, ", ")))
+			}
 			return nil, cli.Refuse(fmt.Errorf("no event files given, and no %s in %s or above; name files or run \"mcpe-gen init\"", config.Name, dir))
 		}
 		path = found
@@ -104,6 +111,17 @@ func (c *command) configRequests(o outputFlags) ([]gen.Request, error) {
 		rs = append(rs, r)
 	}
 	return rs, nil
+}
+
+// configsBelow returns the directories that have a configuration file, at most three levels below the current directory.
+func configsBelow() (dirs []string) {
+	for _, pattern := range []string{"*", "*/*", "*/*/*"} {
+		found, _ := fs.Glob(os.DirFS("."), pattern+"/"+config.Name) // the pattern is valid
+		for _, name := range found {
+			dirs = append(dirs, path.Dir(name))
+		}
+	}
+	return dirs
 }
 
 func (c *command) loadConfig(path string) (*config.Config, error) {
