@@ -4,6 +4,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"maps"
 	"path"
 	"regexp"
 	"slices"
@@ -14,15 +15,18 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/ir"
 )
 
-// externalType returns a reference to a Go type chosen by the author, and imports its package.
+// externalType returns a reference to a Go type chosen by the author, and imports its package. The name of a package that
+// has the name of one of ours, or a predeclared name that jennifer does not reserve, gets a number: signatures of
+// generated code keep the names that its documentation has.
 func (f *file) externalType(t ir.GoType) *jen.Statement {
 	if t.Path == "" {
 		return jen.Id(t.Name)
 	}
+	ours := append(slices.Collect(maps.Values(importNames)), f.options.Places[Types].Name, "any", "comparable")
 	switch last := path.Base(version.ReplaceAllString(t.Path, "")); {
 	case IsStandard(t.Path):
 		f.ImportName(t.Path, last)
-	case last == "any" || last == "comparable": // predeclared names that jennifer does not reserve
+	case !strings.HasPrefix(t.Path, module) && slices.Contains(ours, last):
 		f.ImportAlias(t.Path, last+"1")
 	}
 	return jen.Qual(t.Path, t.Name)

@@ -24,7 +24,7 @@ func importing(t *testing.T, own string, types ...ir.GoType) string {
 	return strings.TrimPrefix(code, "\n")
 }
 
-// Names of packages are exact if they are known, shown if they are guessed, and never taken twice.
+// Names of packages are exact if they are known, shown if they are guessed, and never taken twice. Ours stay as they are.
 func TestImports(t *testing.T) {
 	want := `import (
 	pkg "company/42"
@@ -39,7 +39,7 @@ func TestImports(t *testing.T) {
 	any1 "example.com/known/any"
 	events1 "example.com/other/events"
 	string1 "example.com/string"
-	events2 "example.com/third/events"
+	events11 "example.com/third/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 )
 
@@ -48,10 +48,10 @@ var _ uint8
 var _ context.Context
 var _ rand.Rand
 var _ weak.Pointer
-var _ events.Time
 var _ events1.Time
-var _ events2.Time
+var _ events11.Time
 var _ events1.Event
+var _ events.Time
 var _ gouuidv3.UUID
 var _ type1.X
 var _ string1.X
@@ -66,10 +66,10 @@ var _ zip.X
 		ir.GoType{Path: "context", Name: "Context"},
 		ir.GoType{Path: "math/rand/v2", Name: "Rand"},
 		ir.GoType{Path: "weak", Name: "Pointer"},
-		ir.GoType{Path: eventsPath, Name: "Time"},
 		ir.GoType{Path: "example.com/other/events", Name: "Time"},
 		ir.GoType{Path: "example.com/third/events", Name: "Time"},
 		ir.GoType{Path: "example.com/other/events", Name: "Event"},
+		ir.GoType{Path: eventsPath, Name: "Time"},
 		ir.GoType{Path: "example.com/go-uuid.v3", Name: "UUID"},
 		ir.GoType{Path: "example.com/Type", Name: "X"},
 		ir.GoType{Path: "example.com/string", Name: "X"},
