@@ -70,6 +70,8 @@ func (p *parser) suggestFix(message string, at Position) string {
 	switch {
 	case here == '@' || here == '`':
 		return "quote the value: a text of YAML cannot begin with " + string(here)
+	case tightColon.MatchString(line):
+		return "put a space behind the colon: " + tightColon.ReplaceAllString(line, "$1: $2")
 	case strings.Contains(message, "quoted scalar"):
 		return "close the text with the quote that it begins with"
 	case strings.Contains(message, "parsing a flow node"):
@@ -92,6 +94,9 @@ func (p *parser) suggestFix(message string, at Position) string {
 	}
 	return `quote a text that contains ": "`
 }
+
+// tightColon matches a line with a key and a value without a space between them.
+var tightColon = regexp.MustCompile(`^ *(?:- +)*([A-Za-z][\w-]*):([^\s:/].*?)\s*$`)
 
 // flowColon matches a member within braces that has an unquoted value with a colon.
 var flowColon = regexp.MustCompile(`[{,] *[^\s"'\[\]{},#:]+: +[^\s"'\[\]{},#][^"'\[\]{},#]*?: `)

@@ -42,9 +42,11 @@ func (p *parser) syntaxError(err error) {
 		p.report(New("MCPE109", p.span(at, at+len(alias)), "anchor &%s is not defined before this", alias[1:]))
 		return
 	}
-	if d, ok := p.commentedValue(); ok {
-		p.report(d)
-		return
+	for _, find := range []func(at int) (Diagnostic, bool){p.conflictMarker, p.wideSpace, p.commentedValue} {
+		if d, ok := find(at); ok {
+			p.report(d)
+			return
+		}
 	}
 	d := New("MCPE101", p.span(at, at), "%s", message)
 	if hint := p.suggestFix(message, d.Range.Start); hint != "" {
@@ -53,9 +55,40 @@ func (p *parser) syntaxError(err error) {
 	p.report(d)
 }
 
+// conflictMarker returns a diagnostic if a line is a conflict marker of Git.
+func (p *parser) conflictMarker(int) (Diagnostic, bool) {
+	for i, start := range p.lines {
+		if line := p.lineText(i + 1); conflict.MatchString(line) {
+			return New("MCPE101", p.span(start, start+len(line)), "this is a conflict marker of Git").
+				WithHint("keep one of the two versions, and delete the lines with <<<<<<<, ======= and >>>>>>>"), true
+		}
+	}
+	return Diagnostic{}, false
+}
+
+var conflict = regexp.MustCompile(`^(<<<<<<< |>>>>>>> |\|{7} |=======$)`)
+
+// wideSpace returns a diagnostic if the indentation at an offset, or of the line above, contains a character that looks
+// like a space and that YAML reads as text, such as a no-break space.
+func (p *parser) wideSpace(at int) (Diagnostic, bool) {
+	line := p.span(at, at).Start.Line
+	for l := line; l >= max(1, line-1); l-- {
+		start := p.lines[l-1]
+		if m := wideIndentation.FindStringSubmatchIndex(p.lineText(l)); m != nil {
+			found := p.src[start+m[2] : start+m[3]]
+			return New("MCPE101", p.span(start+m[2], start+m[3]), "YAML cannot be indented with the character %U", []rune(found)[0]).
+				WithHint("indent with spaces"), true
+		}
+	}
+	return Diagnostic{}, false
+}
+
+// wideIndentation matches the first character in the indentation of a line that looks like a space and is none.
+var wideIndentation = regexp.MustCompile(`^ *([\x{a0}\x{1680}\x{2000}-\x{200b}\x{202f}\x{205f}\x{3000}])`)
+
 // commentedValue returns a diagnostic if a value within braces starts with #, as in {$ref: #/schemas/Task}. YAML treats
 // the value and the closing brace as a comment.
-func (p *parser) commentedValue() (Diagnostic, bool) {
+func (p *parser) commentedValue(int) (Diagnostic, bool) {
 	for i, start := range p.lines {
 		m := commentValue.FindStringSubmatchIndex(p.lineText(i + 1))
 		if m == nil {
