@@ -28,7 +28,7 @@ func (b *builder) reportClash(f *facts) shape {
 			lists = append(lists, p)
 			for _, v := range list {
 				if w := declaredKinds(p); p.Get("type") != nil && kindOf(v)&w == 0 && v.Kind != source.Null {
-					b.report(source.New("MCPE209", v.Range, "the value %s is not of type %s", v.JSON(), w))
+					b.report(wrongType(v, w))
 					return shape{}
 				}
 			}

@@ -11,6 +11,15 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/impl/eventsimpl"
 )
 
+// wrongType returns the diagnostic for a listed value that is of none of the declared types.
+func wrongType(v *source.Node, types kinds) source.Diagnostic {
+	d := source.New("MCPE209", v.Range, "the value %s is not of type %s", v.JSON(), types)
+	if types == kString && v.Text != "" {
+		return d.WithHint("quote it: %q", v.Text)
+	}
+	return d
+}
+
 // shapeOfEnum returns the shape of a closed list of values. number reports whether the schema's type allows any number.
 // The Go type must then represent all numbers.
 func (b *builder) shapeOfEnum(f *facts, values []*source.Node, null, number bool) shape {
@@ -21,7 +30,7 @@ func (b *builder) shapeOfEnum(f *facts, values []*source.Node, null, number bool
 			continue
 		}
 		if own := v.Parent; own != nil && own.Kind == source.Array && own.Parent != nil && own.Parent.Get("type") != nil && kindOf(v)&declaredKinds(own.Parent) == 0 {
-			b.report(source.New("MCPE209", v.Range, "the value %s is not of type %s", v.JSON(), declaredKinds(own.Parent)))
+			b.report(wrongType(v, declaredKinds(own.Parent)))
 			return shape{}
 		}
 		if kindOf(v)&f.kinds == 0 {

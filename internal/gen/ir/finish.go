@@ -79,7 +79,8 @@ func (b *builder) finishAlias(d *Decl) {
 					d.Form = Defined
 					return
 				}
-				b.report(source.New("MCPE214", d.At, "%s refers to itself and describes no value", d.Name))
+				b.report(source.New("MCPE214", d.At, "%s refers to itself and describes no value", d.Name).
+					WithHint("describe a value, such as an object with members, instead of the reference to itself"))
 				d.Type = nil
 				return
 			}

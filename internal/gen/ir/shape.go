@@ -159,7 +159,8 @@ func (b *builder) refType(sh *shape) *Type {
 	}
 	at, ok := b.siteOf(n)
 	if !ok || b.hasReferenceCycle(n) {
-		b.report(source.New("MCPE214", sh.node.Range, "the $ref leads back to itself and describes no value"))
+		b.report(source.New("MCPE214", sh.node.Range, "the $ref leads back to itself and describes no value").
+			WithHint("describe a value, such as an object with members, instead of the reference to itself"))
 		return &Type{Kind: External, Go: RawMessage}
 	}
 	if b.holdsItself(n) {

@@ -1,32 +1,8 @@
 package lint
 
 import (
-	"math/big"
-
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
 )
-
-func enumValueTwice(p *pass) {
-	for _, s := range p.sites {
-		list := s.node.Get("enum")
-		if list == nil {
-			continue
-		}
-		first := map[string]*source.Node{}
-		for _, v := range list.Items {
-			key := v.Kind.String() + " " + string(v.JSON())
-			if r, ok := new(big.Rat).SetString(v.Text); ok && v.Kind == source.Number {
-				key = r.RatString()
-			}
-			if before := first[key]; before != nil {
-				d := source.Diagnostic{Message: "the enum already holds " + string(v.JSON())}
-				p.report(v.Range, s.event, d.WithRelated(before.Range, "first here"))
-				continue
-			}
-			first[key] = v
-		}
-	}
-}
 
 func schemaUnused(p *pass) {
 	if len(p.Events) == 0 {

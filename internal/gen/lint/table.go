@@ -6,7 +6,6 @@ import (
 )
 
 var table = []entry{
-	{rule.Rule{ID: "ENUM_VALUE_TWICE", Category: Minimal, Severity: source.Error, Purpose: "An enum holds each value once."}, enumValueTwice},
 	{rule.Rule{ID: "EVENT_DESCRIPTION", Category: Minimal, Severity: source.Error, Purpose: "An event's description says when it fires."}, eventDescription},
 	{rule.Rule{ID: "INPUT_OPEN", Category: Minimal, Severity: source.Error, Purpose: "An inputSchema refuses arguments that it does not declare, so that a misspelt one is noticed."}, inputOpen},
 	{rule.Rule{ID: "DEPRECATED_REPLACEMENT", Category: Minimal, Severity: source.Warning, Purpose: "A deprecated event names the event that replaces it."}, deprecatedReplacement},

@@ -227,6 +227,11 @@ func (l *loader) checkUnknownKeyword(r *root, m *source.Member) {
 			WithHint("did you mean %q?", near))
 		return
 	}
+	if t := m.Value.Get("type"); t != nil && !strings.HasPrefix(m.Key, "x-") && schematree.Named(t.Text) != 0 {
+		l.fail(r, source.New("MCPE131", m.KeyRange, "%q is not a keyword of JSON Schema and has no effect", m.Key).
+			WithHint("a member belongs below properties"))
+		return
+	}
 	// In YAML's flow style, a comma in prose starts a new key. For example, {description: One, two} contains the key
 	// two.
 	if strings.ContainsAny(m.Key, " \t\n") || m.Value.Kind == source.Null && !strings.HasPrefix(m.Key, "x-") {

@@ -2,6 +2,7 @@ package schema
 
 import (
 	"errors"
+	"math/big"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -43,6 +44,7 @@ func (l *loader) checkKeyword(r *root, n *source.Node, m *source.Member) {
 			r.mark(v)
 			l.fail(r, source.New("MCPE130", v.Range, "enum is empty, so that no value is valid").WithHint("list the values, or leave enum out"))
 		}
+		l.checkRepeated(r, v)
 	case "default", "examples":
 		if len(r.samples) == 0 || r.samples[len(r.samples)-1] != n {
 			r.samples = append(r.samples, n)
@@ -106,11 +108,37 @@ func (l *loader) checkDiscriminator(r *root, n, v *source.Node) {
 	}
 }
 
+// checkRepeated warns about values that an enum lists twice. The numbers 1 and 1.0 are equal.
+func (l *loader) checkRepeated(r *root, enum *source.Node) {
+	first := map[string]*source.Node{}
+	for _, v := range enum.Items {
+		key := v.Kind.String() + " " + string(v.JSON())
+		if v.Kind == source.Number {
+			if n, ok := new(big.Rat).SetString(v.Text); ok {
+				key = n.RatString()
+			}
+		}
+		if before := first[key]; before != nil {
+			l.fail(r, source.New("MCPE131", v.Range, "the enum already lists %s", v.JSON()).
+				WithHint("remove it").WithRelated(before.Range, "first listed here"))
+			continue
+		}
+		first[key] = v
+	}
+}
+
+// slashes matches a regular expression between the slashes of JavaScript.
+var slashes = regexp.MustCompile(`^/(\^.*|.*\$)/[a-z]*$`)
+
 // checkPattern checks that text is an ECMA-262 regular expression. It uses the compiler of the runtime.
 func (l *loader) checkPattern(r *root, text string, at source.Range) {
 	_, err := pattern.Compile(text)
 	var fault *pattern.SyntaxError
 	if !errors.As(err, &fault) {
+		if m := slashes.FindStringSubmatch(text); m != nil {
+			l.fail(r, source.New("MCPE131", at, "pattern %s matches nothing: its slashes are characters of the text", quotedFor(at.Start.File, text)).
+				WithHint("leave them out: %s", quotedFor(at.Start.File, m[1])))
+		}
 		return
 	}
 	d := source.New("MCPE133", at, "pattern %s is not a regular expression of ECMA-262: at character %d: %s",

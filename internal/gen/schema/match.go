@@ -17,8 +17,8 @@ var operators = []string{"equal", "in", "glob", "prefix", "lt", "lte", "gt", "gt
 
 // negatedOperators maps operators of other filter languages to the x-match operators that they negate.
 var negatedOperators = map[string]string{
-	"not": "equal", "ne": "equal", "neq": "equal", "notEqual": "equal", "not-equal": "equal", "!=": "equal",
-	"nin": "in", "notIn": "in", "not-in": "in", "not in": "in",
+	"not": "equal", "ne": "equal", "neq": "equal", "notEqual": "equal", "not-equal": "equal", "not_equal": "equal", "!=": "equal",
+	"nin": "in", "notIn": "in", "not-in": "in", "not_in": "in", "not in": "in",
 }
 
 // operatorAliases maps common operator spellings to the operators of x-match.
@@ -31,6 +31,7 @@ const everyElement = "*"
 // `from:`.
 func (l *loader) checkEvents() {
 	used := make(map[*source.Node]bool)
+	l.checkReplacements()
 	byNode := make(map[*source.Node]*root, len(l.roots))
 	for _, r := range l.roots {
 		byNode[r.node] = r
@@ -68,6 +69,27 @@ func (l *loader) checkEvents() {
 	}
 }
 
+// checkReplacements reports deprecated events whose replacement no event file of the run describes.
+func (l *loader) checkReplacements() {
+	var names []string
+	for _, f := range l.set.Files {
+		for _, e := range f.Events {
+			names = append(names, e.Name)
+		}
+	}
+	for _, f := range l.set.Files {
+		for _, e := range f.Events {
+			if e.Deprecated != nil && nameForm.MatchString(e.Deprecated.ReplacedBy) && !slices.Contains(names, e.Deprecated.ReplacedBy) {
+				d := source.New("MCPE126", e.Node.Get("deprecated").Get("replacedBy").Range, "no event of these files is called %q", e.Deprecated.ReplacedBy)
+				if near := suggest.Nearest(e.Deprecated.ReplacedBy, names); near != "" {
+					d = d.WithHint("did you mean %q?", near)
+				}
+				l.Report(d)
+			}
+		}
+	}
+}
+
 // checkObject checks that the schema of the arguments or the payload describes an object, as the protocol
 // requires.
 func (l *loader) checkObject(n *source.Node) {
@@ -82,8 +104,11 @@ func (l *loader) checkObject(n *source.Node) {
 		l.Report(source.New("MCPE135", at, "%s does not say that it describes an object", key).WithHint(AddObject))
 	case k&kObject != 0 && n.Get("type") == nil:
 		l.Report(source.New("MCPE135", at, "%s must describe an object and nothing else; this allows %s", key, k).WithHint(AddObject))
+	case k&kObject != 0:
+		l.Report(source.New("MCPE135", at, "%s must describe an object and nothing else; this allows %s", key, k).WithHint("allow no other type"))
 	default:
-		l.Report(source.New("MCPE135", at, "%s must describe an object and nothing else; this allows %s", key, k))
+		l.Report(source.New("MCPE135", at, "%s must describe an object and nothing else; this allows %s", key, k).
+			WithHint("put it below a member: {type: object, properties: {NAME: …}, required: [NAME]}"))
 	}
 }
 
@@ -180,9 +205,13 @@ func (l *loader) typesFit(to *target, argument *source.Node, rule MatchRule, pat
 		return false
 	}
 	ordered := func(format string, args ...any) bool {
+		hint := "for a custom order, such as the words of an enum, register the event with a Match hook"
+		if format := argument.Get("format"); format != nil && (format.Text == "date" || format.Text == "time") {
+			hint = "use format: date-time here and in the payload, or register the event with a Match hook"
+		}
 		l.Report(source.New("MCPE152", path.Range, "x-match %s: %s", rule.Words(), fmt.Sprintf(format, args...)).
 			WithRelated(to.here[0].Range, "the place in the payload").
-			WithHint("for a custom order, such as the words of an enum, register the event with a Match hook"))
+			WithHint("%s", hint))
 		return false
 	}
 	const scalars = kBoolean | kNumber | anyString

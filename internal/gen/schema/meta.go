@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -141,6 +142,13 @@ func metaFault(n *source.Node, e *jsonschema.ValidationError) source.Diagnostic 
 			}
 			return d.WithHint("write required: [%s] on the object, next to properties", member)
 		}
+		if k.Got == "boolean" && (what == `"exclusiveMinimum"` || what == `"exclusiveMaximum"`) {
+			bound := "NUMBER"
+			if b := v.Parent.Get(strings.ToLower(strings.TrimPrefix(what[1:len(what)-1], "exclusive"))); b != nil {
+				bound = b.Text
+			}
+			return d.WithHint("this is the form of draft 4; write %s: %s", what[1:len(what)-1], bound)
+		}
 		return d.WithHint("%s", formHint(v, what, k.Want))
 	case *kind.Enum:
 		if k.Got == nil {
@@ -155,6 +163,9 @@ func metaFault(n *source.Node, e *jsonschema.ValidationError) source.Diagnostic 
 			if hint := typeHints[strings.ToLower(fmt.Sprint(k.Got))]; hint != "" {
 				return d.WithHint("write %s", hint)
 			}
+		}
+		if plain := strings.Trim(fmt.Sprint(k.Got), "“”„‘’‚«»"); slices.Contains(words, plain) {
+			return d.WithHint("write %s; only ' and \" are quotes", plain)
 		}
 		if near := suggest.Nearest(fmt.Sprint(k.Got), words); near != "" {
 			return d.WithHint("did you mean %q?", near)
@@ -204,10 +215,17 @@ func formHint(v *source.Node, what string, types []string) string {
 		return fmt.Sprintf("write [%s]", v.JSON())
 	case slices.Contains(types, "array") && v.Kind == source.Object:
 		return "write a list, whose elements begin with a dash"
+	case v.Kind == source.String && isNumber(v.Text) && slices.ContainsFunc(types, func(t string) bool { return t == "number" || t == "integer" }):
+		return "write " + v.Text + " without quotes"
 	case slices.Equal(types, []string{"string"}) && scalar && what != `"$ref"`:
 		return fmt.Sprintf("quote it: %q", v.Text)
 	}
 	return ""
+}
+
+func isNumber(s string) bool {
+	_, err := strconv.ParseFloat(s, 64)
+	return err == nil
 }
 
 // nodeAt returns the node at a location relative to n. It also returns the node's name for messages.

@@ -131,7 +131,7 @@ func (s *Set) resolve(p *place, ref *source.Node) (Target, *source.Diagnostic) {
 	case o == nil:
 		return fail(source.New("MCPE141", ref.Range, "$ref %q: the file was not read", ref.Text))
 	case o.fault != "":
-		d := source.New("MCPE141", ref.Range, "$ref %q: %s", ref.Text, o.fault)
+		d := source.New("MCPE141", ref.Range, "$ref %q: %s", ref.Text, o.fault).WithHint("paths are relative to the directory of this file")
 		if u := p.resource.absoluteURL(path); u != "" {
 			d = d.WithHint("by the $id around it this is %s; map that in mcpe.yaml: refs: {%q: PATH}", u, u)
 		}

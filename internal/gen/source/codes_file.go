@@ -16,6 +16,8 @@ var fileCodes = []Code{
 		"(github.com/google/uuid.UUID), x-tool-name 1 to 64 ASCII letters and digits, '_' and '-'."},
 	{ID: "MCPE125", Title: "event described twice", Explanation: "Two events of the files that are generated together have the same name; clients could not tell " +
 		"them apart. Both places are shown: rename or remove one. The files reached by $ref count too."},
+	{ID: "MCPE126", Title: "unknown replacement", Severity: Note, Explanation: "`deprecated: {replacedBy: NAME}` names an event that none of the event files has that are " +
+		"generated together. Generated code and documentation send readers to this name. Correct it, unless another package has the event."},
 	{ID: "MCPE127", Title: "unknown version of the event file", Explanation: "`version: 1` is the only version of the event file that this release reads. It is a " +
 		"number, not a string. A file of a later version needs a later release of mcpe-gen."},
 }

@@ -8,8 +8,9 @@ var schemaCodes = []Code{
 	{ID: "MCPE131", Title: "keyword without effect", Severity: Warning, Explanation: "JSON Schema ignores keywords that it does not know, so a misspelt one checks nothing: `requried: [id]` leaves id " +
 		"optional. You get the warning for names close to a known keyword, for keywords of another dialect, for OpenAPI's " +
 		"nullable, and for names that cannot be keywords: with a space, or without a value, as when a comma in unquoted " +
-		"prose ends it. You also get it for a format close to a known one, and for a string format on a number. Keywords " +
-		"and formats of your own are allowed."},
+		"prose ends it. A member that stands beside properties instead of below it is one, too. You also get it for a format " +
+		"close to a known one, for a string format on a number, for a pattern between slashes, and for a value that an enum " +
+		"lists twice. Keywords and formats of your own are allowed."},
 	{ID: "MCPE132", Title: "dialect not supported", Explanation: "`$schema` at the top of an inputSchema, a payloadSchema or an entry of schemas sets the dialect: " +
 		"https://json-schema.org/draft/2020-12/schema, which is also the default, or http://json-schema.org/draft-07/schema#. Other " +
 		"dialects, and a change of dialect within a schema, are not supported."},
