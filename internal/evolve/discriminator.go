@@ -2,6 +2,7 @@ package evolve
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -129,9 +130,7 @@ func (p place) listedMember(name string) map[string]any {
 			if !limited {
 				return nil
 			}
-			for t, value := range values {
-				out[t] = value
-			}
+			maps.Copy(out, values)
 		}
 	}
 	return out

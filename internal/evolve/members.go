@@ -1,6 +1,7 @@
 package evolve
 
 import (
+	"maps"
 	"slices"
 
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
@@ -206,9 +207,7 @@ func (p place) tagValues(name string) map[string]any {
 		if !limited {
 			return nil
 		}
-		for text, value := range values {
-			out[text] = value
-		}
+		maps.Copy(out, values)
 	}
 	return out
 }

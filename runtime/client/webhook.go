@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
@@ -85,10 +86,8 @@ func (s *subscription) checkOffered(ctx context.Context, sess *session) error {
 	if err != nil {
 		return err
 	}
-	for _, mode := range d.Delivery {
-		if mode == wire.ModeWebhook {
-			return nil
-		}
+	if slices.Contains(d.Delivery, wire.ModeWebhook) {
+		return nil
 	}
 	return errNoLongerOffered
 }

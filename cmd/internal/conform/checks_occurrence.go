@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"strings"
 	"time"
 
@@ -150,9 +151,7 @@ func checkEventIDs(_ context.Context, r *run) error {
 func (r *run) pollIDs(ctx context.Context, cursor *string, more map[string]any) (*exchange, wire.PollResult, []string,
 	error) {
 	params := map[string]any{"cursor": cursor}
-	for k, v := range more {
-		params[k] = v
-	}
+	maps.Copy(params, more)
 	x, result, err := r.pollSubject(ctx, r.poll, params)
 	if _, young := params["maxAgeMs"]; err == nil && result.Truncated && !young {
 		err = skipf("retention has forgotten what came first")

@@ -118,10 +118,8 @@ func checkTelling(ctx context.Context, r *run) error {
 			for _, values := range p.header {
 				texts = append(texts, []byte(strings.Join(values, " ")))
 			}
-			for _, text := range texts {
-				if r.Holds(text) {
-					return p.exchange(r.mainSubscription.made).violation("no secret", "one")
-				}
+			if slices.ContainsFunc(texts, r.Holds) {
+				return p.exchange(r.mainSubscription.made).violation("no secret", "one")
 			}
 		}
 	}

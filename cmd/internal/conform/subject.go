@@ -226,8 +226,6 @@ func (r *run) typeWithout(mode string) *subject {
 // params returns the parameters of a subscription to the type.
 func (s *subject) params(more map[string]any) map[string]any {
 	p := map[string]any{"name": s.Name, "arguments": s.args}
-	for k, v := range more {
-		p[k] = v
-	}
+	maps.Copy(p, more)
 	return p
 }

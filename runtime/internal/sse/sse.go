@@ -2,7 +2,10 @@
 // between a server and its clients, which pass on the events of any server.
 package sse
 
-import "bytes"
+import (
+	"bytes"
+	"slices"
+)
 
 // The text of an event stream.
 const (
@@ -91,10 +94,5 @@ func (s *Seam) Add(text []byte) {
 
 // Between reports whether the text is empty or its last event is complete.
 func (s *Seam) Between() bool {
-	for _, end := range ends {
-		if bytes.HasSuffix(s.tail, end) {
-			return true
-		}
-	}
-	return len(s.tail) == 0
+	return len(s.tail) == 0 || slices.ContainsFunc(ends, func(end []byte) bool { return bytes.HasSuffix(s.tail, end) })
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -79,15 +80,7 @@ func placesOf(typ *Type, data json.RawMessage, decoded any) []place {
 
 // isAddressedTo reports whether the occurrence is addressed to the subscription with the given id.
 func (r *record) isAddressedTo(id string) bool {
-	if r.entry.Targets == nil {
-		return true
-	}
-	for _, t := range r.entry.Targets {
-		if t == id {
-			return true
-		}
-	}
-	return false
+	return r.entry.Targets == nil || slices.Contains(r.entry.Targets, id)
 }
 
 // accepts calls the author's Match. It returns an error if the entry's bytes would corrupt the response.

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"net/http"
 	"strings"
 	"time"
@@ -39,9 +40,7 @@ func (c *caller) result() *record { return c.record }
 // params returns the params of a poll or a stream, extended with the given members.
 func (c *caller) params(more map[string]any) map[string]any {
 	p := map[string]any{"name": tickets.TicketCreatedEventName, "arguments": arguments(c.severity), "cursor": c.cursor}
-	for k, v := range more {
-		p[k] = v
-	}
+	maps.Copy(p, more)
 	return p
 }
 

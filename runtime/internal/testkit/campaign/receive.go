@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"math/rand/v2"
 	"net"
 	"net/http"
@@ -151,9 +152,7 @@ func (r *reception) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 			r.fail(err)
 		}
 	}
-	for k, v := range answer.Header() {
-		w.Header()[k] = v
-	}
+	maps.Copy(w.Header(), answer.Header())
 	w.WriteHeader(answer.Code)
 	w.Write(answer.Body.Bytes())
 }

@@ -159,15 +159,7 @@ func parseHost(host string, bracketed bool) (string, netip.Addr, error) {
 }
 
 func isLabel(s string) bool {
-	if s == "" || len(s) > 63 || s[0] == '-' || s[len(s)-1] == '-' {
-		return false
-	}
-	for _, c := range []byte(s) {
-		if !('a' <= c && c <= 'z' || '0' <= c && c <= '9' || c == '-' || c == '_') {
-			return false
-		}
-	}
-	return true
+	return s != "" && len(s) <= 63 && s[0] != '-' && s[len(s)-1] != '-' && strings.Trim(s, "abcdefghijklmnopqrstuvwxyz0123456789-_") == ""
 }
 
 // isNumeric reports whether a host with the given last label is interpreted as an IPv4 address (WHATWG URL, "ends in a

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/url"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -163,15 +164,9 @@ func cacheDuration(h http.Header) time.Duration {
 // coversCallback reports whether the callback's path starts with a prefix of the document.
 func (d receiverDoc) coversCallback(u *url.URL) bool {
 	p, ok := normalPath(u)
-	if !ok {
-		return false
-	}
-	for _, prefix := range d.prefixes {
-		if strings.HasPrefix(prefix, "/") && strings.HasPrefix(p, prefix) {
-			return true
-		}
-	}
-	return false
+	return ok && slices.ContainsFunc(d.prefixes, func(prefix string) bool {
+		return strings.HasPrefix(prefix, "/") && strings.HasPrefix(p, prefix)
+	})
 }
 
 // normalPath returns the path without dot segments and percent-encoding. It returns false for a path that servers can

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -206,12 +207,9 @@ func (v *Verifier) countOutcome(ctx context.Context, way, outcome string) {
 
 // Allows reports whether the operator allows the callback without verification.
 func (v *Verifier) Allows(u *url.URL) bool {
-	for _, a := range v.allow {
-		if a.Scheme == u.Scheme && hostOf(a) == hostOf(u) && portOf(a) == portOf(u) && isBelow(u, a.Path) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(v.allow, func(a *url.URL) bool {
+		return a.Scheme == u.Scheme && hostOf(a) == hostOf(u) && portOf(a) == portOf(u) && isBelow(u, a.Path)
+	})
 }
 
 // isBelow reports whether the URL's path is equal to path or within it.
