@@ -299,11 +299,11 @@ func loadPackage(ctx context.Context, r Request) (*loadedPackage, []source.Diagn
 	if err != nil {
 		return nil, diags, err
 	}
-	importable, err := r.importChecker()
+	unimportable, err := r.importChecker(name)
 	if err != nil {
 		return nil, diags, err
 	}
-	pkg, more := ir.Build(set, ir.Options{Package: name, Formats: formats, Importable: importable, Tools: emit["tools"], Imports: imports})
+	pkg, more := ir.Build(set, ir.Options{Package: name, Formats: formats, Unimportable: unimportable, Tools: emit["tools"], Imports: imports})
 	diags = source.Sort(append(diags, more...))
 	if source.HasErrors(diags) {
 		return nil, diags, nil
@@ -354,12 +354,10 @@ func emits(words []string) (map[string]bool, error) {
 	}
 	set := map[string]bool{}
 	for _, w := range words {
-		switch w {
-		case "server", "client", "tools", "ingress", "types":
-			set[w] = true
-		default:
-			return nil, usage("unknown value %q of emit; use server, client, tools, ingress or types", w)
+		if !slices.Contains(config.Emits, w) {
+			return nil, usage("unknown value %q of emit; use one of %s", w, strings.Join(config.Emits, ", "))
 		}
+		set[w] = true
 	}
 	if set["ingress"] {
 		set["server"] = true // ingress uses the emitters of the server

@@ -15,9 +15,10 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/ir"
 )
 
-// importChecker returns the result of [location.importChecker] for the Go output directory. It returns nil if r does
-// not have a Go output directory, and an error if r maps a format to a type that cannot be imported.
-func (r Request) importChecker() (func(path string) bool, error) {
+// importChecker returns a function with the reason why code in the Go output directory of the named package cannot
+// import a package, and a remedy. It returns nil if r does not have a Go output directory, and an error if r maps a
+// format to a type that cannot be imported.
+func (r Request) importChecker(name string) (func(path string) (reason, remedy string), error) {
 	if r.Out == "" {
 		return nil, nil
 	}
@@ -29,12 +30,35 @@ func (r Request) importChecker() (func(path string) bool, error) {
 	if err != nil {
 		return nil, err
 	}
+	outs, err := r.outputs(name)
+	if err != nil {
+		return nil, err
+	}
+	importers := map[string]bool{}
+	for _, part := range golang.Parts[1:] {
+		home, err := locate(r.path(outs[part].shown))
+		if err != nil {
+			return nil, err
+		}
+		importers[home.importPath] = true
+	}
+	check := func(path string) (reason, remedy string) {
+		switch {
+		case importers[path]:
+			return "imports the generated types, so they cannot use its types", "declare the type in another package"
+		case !importable(path):
+			return "is neither in the standard library nor in a module of go.mod", "write the whole import path, as in github.com/google/uuid.UUID"
+		}
+		return "", ""
+	}
 	for _, format := range slices.Sorted(maps.Keys(r.Types)) {
-		if g, err := ir.ParseGoType(r.Types[format]); err == nil && g.Path != "" && !importable(g.Path) {
-			return nil, usage("the Go type of format %s: package %s is neither in the standard library nor in a module of go.mod: write the whole import path, as in github.com/google/uuid.UUID", format, g.Path)
+		if g, err := ir.ParseGoType(r.Types[format]); err == nil && g.Path != "" {
+			if reason, remedy := check(g.Path); reason != "" {
+				return nil, usage("the Go type of format %s: package %s %s: %s", format, g.Path, reason, remedy)
+			}
 		}
 	}
-	return importable, nil
+	return check, nil
 }
 
 // importChecker returns a function that reports whether code in the output directory can import a package. It checks

@@ -33,6 +33,7 @@ func TestGoTypesCanBeImported(t *testing.T) {
 		{own, "go 1.26\n", "uuid.UUID", false},
 		{"", "", "shop/types.ID", true},
 		{"", "", "uuid.UUID", false},
+		{own, "", "shop/out.ID", true},
 	} {
 		dir := t.TempDir()
 		write := func(name, text string) {
@@ -62,6 +63,23 @@ func TestGoTypesCanBeImported(t *testing.T) {
 		_, _, err = gen.Generate(context.Background(), gen.Request{Dir: dir, Files: []string{"format.yaml"}, Out: "out", Emit: []string{"types"}, Types: map[string]string{"id": test.goType}})
 		if test.ok != (err == nil) || !test.ok && !strings.HasPrefix(err.Error(), "the Go type of format id: package "+pkg+" is neither in the standard library") {
 			t.Errorf("type %s with go.mod %q and go.work %q: %v", test.goType, test.mod, test.work, err)
+		}
+	}
+}
+
+// A Go type from the package for servers or for clients is an error: these packages import that of the types.
+func TestGoTypeOfPackageThatImportsTypes(t *testing.T) {
+	dir := t.TempDir()
+	write(t, dir, "go.mod", "module shop\n\ngo 1.26\n")
+	for pkg, out := range map[string][2]string{"shop/out/outserver": {}, "shop/out/outclient": {}, "shop/s": {"s"}, "shop/c": {"", "c"}} {
+		write(t, dir, "e.yaml", "version: 1\nevents:\n  - name: a.b\n    description: A.\n    inputSchema: {type: object, additionalProperties: false}\n    payloadSchema: {type: object, properties: {id: {type: string, x-go-type: "+pkg+".ID}}}\n")
+		_, found, err := gen.Generate(context.Background(), gen.Request{Dir: dir, Files: []string{"e.yaml"}, Out: "out", ServerOut: out[0], ClientOut: out[1]})
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := "e.yaml:6:78: error MCPE208: x-go-type: package " + pkg + " imports the generated types, so they cannot use its types"
+		if len(found) != 1 || found[0].String() != want {
+			t.Errorf("%s: got %v, want %s", pkg, found, want)
 		}
 	}
 }

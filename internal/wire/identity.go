@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -68,34 +69,28 @@ func CanonicalFingerprint(input, payload []byte) string {
 	return hex.EncodeToString(h.Sum(nil)[:16])
 }
 
+// nameCharacters are the characters of event names.
+const nameCharacters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-"
+
+// NameForm is the remedy for a name that is not allowed.
+const NameForm = "use 1 to 128 ASCII letters and digits, '_', '.' and '-'"
+
 // ErrEventName is the error returned by CheckEventName.
-var ErrEventName = errors.New("event name must be 1 to 128 of A-Z a-z 0-9 _ . -")
+var ErrEventName = errors.New("the event name is not allowed: " + NameForm)
 
 // CheckEventID returns events.ErrEventID unless id is a valid eventId. An eventId is sent in an HTTP header, so it must
 // be visible ASCII without spaces and have at most MaxEventID bytes (OCC-2).
 func CheckEventID(id string) error {
-	if len(id) == 0 || len(id) > MaxEventID {
+	if len(id) == 0 || len(id) > MaxEventID || strings.ContainsFunc(id, func(r rune) bool { return r <= ' ' || r > '~' }) {
 		return events.ErrEventID
-	}
-	for i := range len(id) {
-		if id[i] <= ' ' || id[i] > '~' {
-			return events.ErrEventID
-		}
 	}
 	return nil
 }
 
 // CheckEventName returns ErrEventName unless name is a valid event name.
 func CheckEventName(name string) error {
-	if len(name) == 0 || len(name) > MaxEventName {
+	if len(name) == 0 || len(name) > MaxEventName || strings.Trim(name, nameCharacters) != "" {
 		return ErrEventName
-	}
-	for i := range len(name) {
-		switch c := name[i]; {
-		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9', c == '_', c == '.', c == '-':
-		default:
-			return ErrEventName
-		}
 	}
 	return nil
 }

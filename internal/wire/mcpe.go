@@ -18,6 +18,9 @@ const (
 	MCPEToolResume      = "events_resume"
 	MCPEToolUpdate      = "events_update"
 
+	// WaitTool is the tool that waits for events of several types. It is not a tool of MCPE.
+	WaitTool = "events_wait"
+
 	MCPENotificationEvent   = "events/event"
 	MCPENotificationBatch   = "events/batch"
 	MCPENotificationExpired = "events/subscription_expired"

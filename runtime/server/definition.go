@@ -3,8 +3,9 @@ package server
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/mcpe-gen/mcpe-gen/internal/codec"
@@ -66,16 +67,15 @@ func (s *Server) newDefinition(info *events.Info, h *untypedHooks, check feed.As
 // prepare validates the definition and compiles its schemas and match rules. It returns an error if the definition
 // cannot be served.
 func (d *definition) prepare(o Options, schemas *validate.Library) error {
-	if err := wire.CheckEventName(d.info.Name); err != nil {
-		return err
-	}
 	if err := published.Of(&d.info).Err; err != nil {
 		return err
 	}
-	if d.info.NoReplay && d.check != nil {
-		return errors.New("a check source has cursors and cannot be registered without replay")
+	withdrawn := map[string]bool{wire.ModePoll: d.options.noPoll, wire.ModePush: d.options.noPush, wire.ModeWebhook: d.options.noWebhook}
+	err := wire.EventType{Name: d.info.Name, Checked: d.check != nil, NoReplay: d.info.NoReplay, PollsHeld: d.options.pollNoReplay,
+		Delivery: slices.DeleteFunc(slices.Clone(d.info.Delivery), func(mode string) bool { return withdrawn[mode] })}.Check()
+	if err != nil {
+		return err
 	}
-	var err error
 	if d.Input, err = schemas.Compile(d.inputSchema); err != nil {
 		return fmt.Errorf("inputSchema: %w", err)
 	}
@@ -110,9 +110,7 @@ func (d *definition) prepare(o Options, schemas *validate.Library) error {
 		}
 	}
 	meta := make(map[string]any, len(d.info.Meta)+1)
-	for k, v := range d.info.Meta {
-		meta[k] = v
-	}
+	maps.Copy(meta, d.info.Meta)
 	meta[wire.MetaFingerprint] = fingerprint
 	if _, err := json.Marshal(meta); err != nil {
 		return fmt.Errorf("_meta: %w", err)
@@ -174,19 +172,14 @@ func authorizeHook(a eventtype.Arguments) func(ctx context.Context, principal st
 	return definitionOf(a).hooks.Authorize
 }
 
-// checkModes returns an error if the description leaves the type without a delivery mode (LIST-3). Such a type could
-// not deliver events to any subscriber. Modes that the author disabled with options are not an error.
+// checkModes returns an error if webhooks are the only delivery modes of the description and the server does not have
+// them (LIST-3). Modes that the author disabled with options are not an error.
 func (d *definition) checkModes(o Options) error {
-	if len(d.info.Delivery) == 0 || len(d.deliveryModes(true, "anybody")) > 0 {
+	if o.Webhooks != nil || d.options.noWebhook || !slices.Contains(d.info.Delivery, wire.ModeWebhook) || len(d.deliveryModes(true, "anybody")) > 0 {
 		return nil
 	}
-	switch offered := strings.Join(d.info.Delivery, ", "); {
-	case d.allows(wire.ModeWebhook) && !d.options.noWebhook && o.Webhooks == nil:
-		return fmt.Errorf("its delivery is [%s], but webhooks are off: set Options.Webhooks to webhooks.New(webhooks.Options{}), or add another mode", offered)
-	case d.allows(wire.ModePoll) && !d.options.noPoll:
-		return fmt.Errorf("its delivery is [%s], but it has no replay: register it WithPollWithoutReplay, or add another mode", offered)
-	}
-	return nil
+	return fmt.Errorf("its delivery is [%s], but webhooks are off: set Options.Webhooks to webhooks.New(webhooks.Options{}), or add another mode",
+		strings.Join(d.info.Delivery, ", "))
 }
 
 // offersPoll reports whether the type offers the poll mode (LIST-3).
@@ -197,15 +190,7 @@ func (d *definition) offersPoll() bool {
 func (d *definition) pushes() bool { return !d.options.noPush && d.allows(wire.ModePush) }
 
 func (d *definition) allows(mode string) bool {
-	if len(d.info.Delivery) == 0 {
-		return true
-	}
-	for _, m := range d.info.Delivery {
-		if m == mode {
-			return true
-		}
-	}
-	return false
+	return len(d.info.Delivery) == 0 || slices.Contains(d.info.Delivery, mode)
 }
 
 // deliveryModes returns the delivery modes that the type offers, in the order used by events/list.

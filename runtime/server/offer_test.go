@@ -18,6 +18,8 @@ func TestDeliveryOfNothing(t *testing.T) {
 		{[]string{"webhook"}, false, nil, `registering event "e": its delivery is [webhook], but webhooks are off: set Options.Webhook`},
 		{[]string{"poll", "webhook"}, true, nil, "set Options.Webhook"},
 		{[]string{"poll"}, true, nil, "WithPollWithoutReplay"},
+		{[]string{"poll", "webhook"}, true, []TypeOption{WithoutWebhook()}, "WithPollWithoutReplay"},
+		{[]string{"push", "mail"}, false, nil, "use poll, push and webhook"},
 		{[]string{"poll"}, true, []TypeOption{WithPollWithoutReplay()}, ""},
 		{[]string{"poll"}, false, []TypeOption{WithoutPoll()}, ""},
 		{[]string{"webhook"}, false, []TypeOption{WithoutWebhook()}, ""},

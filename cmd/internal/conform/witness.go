@@ -140,7 +140,7 @@ func (r *run) typeWithMostModes(ctx context.Context, hooks bool) *subject {
 				continue
 			}
 			n := 0
-			for _, mode := range []string{wire.ModePoll, wire.ModePush, wire.ModeWebhook} {
+			for _, mode := range wire.DeliveryModes {
 				if s.has(mode) && (mode != wire.ModeWebhook || hooks) {
 					n++
 				}

@@ -193,11 +193,9 @@ var memberRules = map[string]bool{
 	"INPUT_REQUIRED_ADDED": true, "PAYLOAD_REQUIRED_REMOVED": true, "INPUT_NAME_CLAIMED": true, "PAYLOAD_FIELD_ADDED": true,
 }
 
-var allModes = []string{"poll", "push", "webhook"}
-
 func modes(e side) []string {
 	if len(e.Delivery) == 0 {
-		return allModes
+		return wire.DeliveryModes
 	}
 	return e.Delivery
 }

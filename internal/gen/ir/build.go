@@ -12,9 +12,9 @@ type Options struct {
 	Package string
 	// Formats maps the value of a format keyword to a Go type.
 	Formats map[string]GoType
-	// Importable reports whether the generated package can import the given package. If Importable is nil, it can
-	// import all packages.
-	Importable func(path string) bool
+	// Unimportable returns why the generated package cannot import the given package, and a remedy. The reason is "" if
+	// it can. If Unimportable is nil, it can import all packages.
+	Unimportable func(path string) (reason, remedy string)
 	// Tools enables read tools and the checks for them.
 	Tools bool
 	// Imports maps the path of an event file to the import path of the package that declares its types.

@@ -130,10 +130,11 @@ func (b *builder) explicit(n, t *source.Node) shape {
 		b.report(source.New("MCPE208", t.Range, "x-go-type: %v", err))
 		return shape{}
 	}
-	if b.opts.Importable != nil && g.Path != "" && !b.opts.Importable(g.Path) {
-		b.report(source.New("MCPE208", t.Range, "x-go-type: package %s is neither in the standard library nor in a module of go.mod", g.Path).
-			WithHint("write the whole import path, as in github.com/google/uuid.UUID"))
-		return shape{}
+	if b.opts.Unimportable != nil && g.Path != "" {
+		if reason, remedy := b.opts.Unimportable(g.Path); reason != "" {
+			b.report(source.New("MCPE208", t.Range, "x-go-type: package %s %s", g.Path, reason).WithHint("%s", remedy))
+			return shape{}
+		}
 	}
 	null := n.Get("type") != nil && declaredKinds(n)&kNull != 0
 	for _, k := range []string{"oneOf", "anyOf"} {

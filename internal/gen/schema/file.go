@@ -11,13 +11,10 @@ import (
 	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
-// maxName is the maximum length of an event or schema name in characters.
-const maxName = 128
-
 var (
-	nameForm   = regexp.MustCompile(`^[A-Za-z0-9_.-]+$`)
 	toolForm   = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
 	goTypeForm = regexp.MustCompile(`^(([A-Za-z0-9_.~-]+/)*[A-Za-z0-9_.~-]+\.)?[A-Za-z_][A-Za-z0-9_]*$`)
 )
@@ -31,9 +28,6 @@ func ValidGoName(s string) bool { return token.IsIdentifier(s) && token.IsExport
 
 // GoNameForm is the hint for an invalid x-go-name.
 const GoNameForm = "begin with an upper-case letter and use letters, digits and '_'"
-
-// deliveryModes lists the delivery modes in protocol order.
-var deliveryModes = []string{"poll", "push", "webhook"}
 
 // foreignFormats maps the key that identifies a document of another format to the name of the format.
 var foreignFormats = []struct{ key, format string }{{"openapi", "OpenAPI"}, {"swagger", "OpenAPI"}, {"asyncapi", "AsyncAPI"}}
@@ -139,11 +133,8 @@ func CheckPackage(name string) error {
 
 // checkName reports an invalid name of an event or a schema.
 func (l *loader) checkName(name string, at source.Range, what string) {
-	switch {
-	case len([]rune(name)) > maxName:
-		l.Report(source.New("MCPE124", at, "the name of %s has %d characters; at most %d are allowed", what, len([]rune(name)), maxName))
-	case !nameForm.MatchString(name):
-		l.Report(source.New("MCPE124", at, "%q cannot name %s", name, what).WithHint("use ASCII letters and digits, '_', '.' and '-'"))
+	if wire.CheckEventName(name) != nil {
+		l.Report(source.New("MCPE124", at, "%q cannot name %s", name, what).WithHint(wire.NameForm))
 	}
 }
 
@@ -157,7 +148,6 @@ func (l *loader) readEvent(f *File, n *source.Node) {
 	f.Events = append(f.Events, e)
 	if name, at := o.Text("name"); at != nil {
 		e.Name, e.NameRange = name, at.Range
-		l.checkName(name, at.Range, "an event")
 		if l.events == nil {
 			l.events = make(map[string]*Event)
 		}
@@ -175,6 +165,7 @@ func (l *loader) readEvent(f *File, n *source.Node) {
 	l.readDelivery(e, o)
 	e.Source = o.Choice("source", "emit", "check", "both")
 	e.Replay = o.Flag("replay", true)
+	l.checkRules(e)
 	e.Stability = o.Choice("stability", "stable", "experimental")
 	l.readDeprecated(e, n.Get("deprecated"))
 	l.readMCPE(e, n.Get("mcpe"))
@@ -189,6 +180,20 @@ func (l *loader) readEvent(f *File, n *source.Node) {
 	e.Payload = l.addRoot(f, e, n.Get("payloadSchema"), "payloadSchema")
 }
 
+// checkRules reports the rules of servers that the event breaks.
+func (l *loader) checkRules(e *Event) {
+	t := &wire.EventType{Name: e.Name, Delivery: e.Delivery, Checked: e.Source != "emit", NoReplay: !e.Replay}
+	for _, r := range wire.EventRules {
+		n := e.Node.Get(r.Key)
+		if fault := r.Fault(t); fault != "" && n != nil && (r.Key != "name" || n.Kind == source.String) {
+			l.Report(source.New(ruleCodes[r.Key], n.Range, "%s", fault).WithHint("%s", r.Remedy))
+		}
+	}
+}
+
+// ruleCodes maps the keys of rules to the codes of their diagnostics.
+var ruleCodes = map[string]string{"name": "MCPE124", "delivery": "MCPE123", "replay": "MCPE123"}
+
 func (l *loader) addRoot(f *File, e *Event, n *source.Node, part string) *source.Node {
 	if n != nil {
 		l.roots = append(l.roots, &root{file: f, node: n, event: e, name: e.Name + "." + part})
@@ -202,7 +207,7 @@ func (l *loader) readDelivery(e *Event, o *source.ObjectReader) {
 		l.Report(source.New("MCPE123", n.Range, "delivery is empty: nobody could receive the event").WithHint("leave it out for all modes"))
 	}
 	for _, n := range list {
-		if l.Among(n, "a delivery mode", deliveryModes) {
+		if l.Among(n, "a delivery mode", wire.DeliveryModes) {
 			e.Delivery = append(e.Delivery, n.Text)
 		}
 	}
@@ -250,11 +255,8 @@ func (l *loader) readNames(e *Event, o *source.ObjectReader) {
 		e.GoName = name
 	}
 	if name, at := o.Text("x-tool-name"); at != nil {
-		if toolForm.MatchString(name) {
-			e.ToolName = name
-		} else {
-			l.Report(source.New("MCPE124", at.Range, "%q cannot name a tool", name).WithHint("use 1 to 64 ASCII letters and digits, '_' and '-'"))
-		}
+		e.ToolName = name
+		l.checkToolName(name, at.Range, "set another x-tool-name")
 	}
 	n := o.Node.Get("x-tool-args")
 	if n == nil {

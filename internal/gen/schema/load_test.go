@@ -63,7 +63,6 @@ events:
   - name: b
     description: d
     delivery: [push, poll]
-    source: both
     replay: false
     stability: experimental
     deprecated: {replacedBy: a, removeAfter: 2027-03-01}
@@ -74,17 +73,18 @@ events:
     x-tool-args: {cursor: after, maxEvents: limit}
     inputSchema: {type: object}
     payloadSchema: {type: object}
+  - {name: c, description: d, source: both, inputSchema: {type: object}, payloadSchema: {type: object}}
 `})
 	set, found := schema.Load([]string{"a.yaml"}, o)
 	if len(found) > 0 {
 		t.Fatal(found)
 	}
 	f := set.Files[0]
-	a, b := f.Events[0], f.Events[1]
+	a, b, c := f.Events[0], f.Events[1], f.Events[2]
 	if f.Package != "p" || a.Source != "emit" || !a.Replay || a.Stability != "stable" || a.Deprecated != nil || a.MCPE != nil || len(a.Delivery) != 0 {
 		t.Errorf("defaults: %+v", a)
 	}
-	if b.Source != "both" || b.Replay || b.Stability != "experimental" || *b.Deprecated != (schema.Deprecated{ReplacedBy: "a", RemoveAfter: "2027-03-01"}) ||
+	if c.Source != "both" || b.Replay || b.Stability != "experimental" || *b.Deprecated != (schema.Deprecated{ReplacedBy: "a", RemoveAfter: "2027-03-01"}) ||
 		!b.MCPE.Enabled || b.MCPE.Priority != "high" || fmt.Sprint(b.MCPE.Tags, b.Delivery) != "[ops] [push poll]" || string(b.Meta.JSON()) != `{"k":"v"}` ||
 		b.GoName != "Bee" || b.ToolName != "read-b" || b.ToolCursor != "after" || b.ToolMaxEvents != "limit" {
 		t.Errorf("overrides: %+v", b)

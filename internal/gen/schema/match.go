@@ -10,6 +10,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
 	"github.com/mcpe-gen/mcpe-gen/internal/schematree"
 	"github.com/mcpe-gen/mcpe-gen/internal/suggest"
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
 // operators lists the operators of x-match. The first is the default.
@@ -79,7 +80,7 @@ func (l *loader) checkReplacements() {
 	}
 	for _, f := range l.set.Files {
 		for _, e := range f.Events {
-			if e.Deprecated != nil && nameForm.MatchString(e.Deprecated.ReplacedBy) && !slices.Contains(names, e.Deprecated.ReplacedBy) {
+			if e.Deprecated != nil && wire.CheckEventName(e.Deprecated.ReplacedBy) == nil && !slices.Contains(names, e.Deprecated.ReplacedBy) {
 				d := source.New("MCPE126", e.Node.Get("deprecated").Get("replacedBy").Range, "no event of these files is called %q", e.Deprecated.ReplacedBy)
 				if near := suggest.Nearest(e.Deprecated.ReplacedBy, names); near != "" {
 					d = d.WithHint("did you mean %q?", near)

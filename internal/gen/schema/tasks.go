@@ -32,7 +32,7 @@ type Conversation struct {
 
 // reservedTools lists the names of tools that the protocols define.
 var reservedTools = []string{wire.MCPCCheck, wire.MCPCCheckHidden, wire.MCPCInit, wire.MCPEToolSubscribe, wire.MCPEToolUnsubscribe,
-	wire.MCPEToolList, wire.MCPEToolPause, wire.MCPEToolResume, wire.MCPEToolUpdate}
+	wire.MCPEToolList, wire.MCPEToolPause, wire.MCPEToolResume, wire.MCPEToolUpdate, wire.WaitTool}
 
 // reservedArguments lists the arguments that MCPC clients add to a call.
 var reservedArguments = []string{wire.MCPCParams, wire.MCPCMetadata}
@@ -67,12 +67,22 @@ func (l *loader) readTask(f *File, n *source.Node) {
 	}
 }
 
+// checkToolName reports whether a tool can have the name. If it cannot, checkToolName adds a diagnostic.
+func (l *loader) checkToolName(name string, at source.Range, remedy string) bool {
+	switch {
+	case !toolForm.MatchString(name):
+		l.Report(source.New("MCPE124", at, "%q cannot name a tool", name).WithHint("use 1 to 64 ASCII letters and digits, '_' and '-'"))
+	case slices.Contains(reservedTools, name):
+		l.Report(source.New("MCPE155", at, "the tool %s belongs to a protocol", name).WithHint("%s", remedy))
+	default:
+		return true
+	}
+	return false
+}
+
 func (l *loader) checkTaskName(t *Task) {
 	switch first := l.tasks[t.Name]; {
-	case !toolForm.MatchString(t.Name):
-		l.Report(source.New("MCPE124", t.NameRange, "%q cannot name a tool", t.Name).WithHint("use 1 to 64 ASCII letters and digits, '_' and '-'"))
-	case slices.Contains(reservedTools, t.Name):
-		l.Report(source.New("MCPE155", t.NameRange, "the tool %s belongs to a protocol", t.Name).WithHint("give the task another name"))
+	case !l.checkToolName(t.Name, t.NameRange, "give the task another name"):
 	case first != nil:
 		l.Report(source.New("MCPE154", t.NameRange, "task %q is described twice", t.Name).WithRelated(first.NameRange, "first described here"))
 	default:

@@ -12,6 +12,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/mcpe-gen/mcpe-gen/internal/toolargs"
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/polling"
@@ -19,7 +20,7 @@ import (
 )
 
 // Name is the name of the wait tool.
-const Name = "events_wait"
+const Name = wire.WaitTool
 
 const (
 	// progressEvery is the interval between progress notifications, which are sent only if the caller requested them.

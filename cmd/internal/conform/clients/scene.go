@@ -107,7 +107,7 @@ func (r *run) modeOf(sc scene) string {
 	if sc.mode != "" {
 		return sc.mode
 	}
-	for _, mode := range []string{wire.ModePoll, wire.ModePush, wire.ModeWebhook} {
+	for _, mode := range wire.DeliveryModes {
 		if r.canFollow(mode) {
 			return mode
 		}

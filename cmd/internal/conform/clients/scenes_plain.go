@@ -1,6 +1,7 @@
 package clients
 
 import (
+	"slices"
 	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/cmd/internal/conform/verdict"
@@ -52,10 +53,8 @@ func skipUnsupportedMode(s *stage) error {
 	if s.run.canFollow(s.mode) {
 		return expectContinuation(s)
 	}
-	for _, mode := range []string{wire.ModePoll, wire.ModePush, wire.ModeWebhook} {
-		if s.run.canFollow(mode) {
-			return verdict.Skipf("the client does not follow by %s", s.mode)
-		}
+	if slices.ContainsFunc(wire.DeliveryModes, s.run.canFollow) {
+		return verdict.Skipf("the client does not follow by %s", s.mode)
 	}
 	if len(s.run.unseenModes) > 0 {
 		return verdict.UnjudgedError("the client asked nothing of the server of another mode in time")
