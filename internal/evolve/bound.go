@@ -62,25 +62,24 @@ func (b bound) isTighterThan(other bound, sign int) bool {
 var bounds = []struct {
 	inclusive, exclusive string
 	sign                 int
-	of                   types
 	free                 int64 // where the bound has no effect: no length is below 0
 }{
-	{"minimum", "exclusiveMinimum", +1, integer | fraction, -1},
-	{"maximum", "exclusiveMaximum", -1, integer | fraction, -1},
-	{"minLength", "", +1, str, 0},
-	{"maxLength", "", -1, str, -1},
-	{"minItems", "", +1, array, 0},
-	{"maxItems", "", -1, array, -1},
-	{"minProperties", "", +1, object, 0},
-	{"maxProperties", "", -1, object, -1},
-	{"maxContains", "", -1, array, -1},
+	{"minimum", "exclusiveMinimum", +1, -1},
+	{"maximum", "exclusiveMaximum", -1, -1},
+	{"minLength", "", +1, 0},
+	{"maxLength", "", -1, -1},
+	{"minItems", "", +1, 0},
+	{"maxItems", "", -1, -1},
+	{"minProperties", "", +1, 0},
+	{"maxProperties", "", -1, -1},
+	{"maxContains", "", -1, -1},
 }
 
 // eachTightenedBound calls report for each bound that is tighter in narrow than in wide.
 func eachTightenedBound(wide, narrow place, report func(keyword string, wide, narrow bound)) {
 	common := wide.types() & narrow.types()
 	for _, b := range bounds {
-		if common&b.of == 0 {
+		if !common.checkedBy(b.inclusive) {
 			continue
 		}
 		w, n := wide.bound(b.inclusive, b.exclusive, b.sign), narrow.bound(b.inclusive, b.exclusive, b.sign)

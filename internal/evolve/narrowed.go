@@ -47,14 +47,6 @@ func inputClosed(p pair, report func(string, string)) {
 	}
 }
 
-// A constraint is a keyword whose values have no order. Each different value is a different constraint.
-type constraint struct {
-	keyword string
-	of      types
-	// values is the set of values that have an effect, as JSON texts. If it is nil, all values have an effect.
-	values map[string]bool
-}
-
 // assertedFormats is the set of formats that JSON Schema defines. Any other format accepts every string.
 var assertedFormats = canonicalTexts(`date-time date time duration email idn-email hostname idn-hostname ipv4 ipv6 uri uri-reference iri
 	iri-reference uuid uri-template json-pointer relative-json-pointer regex`)
@@ -95,37 +87,30 @@ func canonicalTexts(words string) map[string]bool {
 	return set
 }
 
+// Keywords whose values have no order: each different value is a different constraint.
 var (
-	formats     = []constraint{{"format", str, assertedFormats}, {"contentEncoding", str, encodings}}
-	patterns    = []constraint{{"pattern", str, nil}}
-	constraints = []constraint{
-		{"dependentRequired", object, nil},
-		{"dependentSchemas", object, nil},
-		{"dependencies", object, nil},
-		{"contains", array, nil},
-		{"minContains", array, nil},
-		{"unevaluatedItems", array, nil},
-		{"not", anyType, nil},
-		{"if", anyType, nil},
-		{"then", anyType, nil},
-		{"else", anyType, nil},
-	}
+	formats     = []string{"format", "contentEncoding"}
+	patterns    = []string{"pattern"}
+	constraints = strings.Fields("dependentRequired dependentSchemas dependencies contains minContains unevaluatedItems not if then else")
 )
 
+// effective maps a keyword to the values that have an effect, as JSON texts. All values of other keywords have one.
+var effective = map[string]map[string]bool{"format": assertedFormats, "contentEncoding": encodings}
+
 // eachAdded calls f for each keyword that is new or different in narrow. changed reports whether wide has the keyword.
-func eachAdded(list []constraint, wide, narrow place, f func(keyword string, changed bool)) {
+func eachAdded(keywords []string, wide, narrow place, f func(keyword string, changed bool)) {
 	common := wide.types() & narrow.types()
-	for _, c := range list {
-		if common&c.of == 0 {
+	for _, keyword := range keywords {
+		if !common.checkedBy(keyword) {
 			continue
 		}
-		known, now := wide.keywordClosures(c.keyword), narrow.keywordClosures(c.keyword)
-		if c.values != nil {
-			maps.DeleteFunc(now, func(text string, _ bool) bool { return !c.values[text] })
+		known, now := wide.keywordClosures(keyword), narrow.keywordClosures(keyword)
+		if values := effective[keyword]; values != nil {
+			maps.DeleteFunc(now, func(text string, _ bool) bool { return !values[text] })
 		}
 		for text := range now {
 			if !isImplied(known, text) {
-				f(c.keyword, len(known) > 0)
+				f(keyword, len(known) > 0)
 				break
 			}
 		}

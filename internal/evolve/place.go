@@ -127,6 +127,12 @@ func (t types) hasSeveral() bool {
 	return t&(t-1) != 0
 }
 
+// checkedBy reports whether the keyword checks values of one of the types.
+func (t types) checkedBy(keyword string) bool {
+	k, _ := schematree.Any.Keyword(keyword)
+	return t&types(k.Checks) != 0
+}
+
 func typeOf(v any) types { return types(schematree.TypeOf(v)) }
 
 // types returns the types that the keywords type, enum and const of p allow.

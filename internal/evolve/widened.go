@@ -86,11 +86,11 @@ func payloadFormatChanged(p pair, report func(string, string)) {
 	if p.old.types()&p.new.types()&str == 0 {
 		return
 	}
-	for _, k := range formats {
-		now := p.new.keywordClosures(k.keyword)
-		for _, was := range sortedKeys(p.old.keywordClosures(k.keyword)) {
-			if k.values[was] && !isImplied(now, was) {
-				report("", k.keyword+" was "+was)
+	for _, keyword := range formats {
+		now := p.new.keywordClosures(keyword)
+		for _, was := range sortedKeys(p.old.keywordClosures(keyword)) {
+			if effective[keyword][was] && !isImplied(now, was) {
+				report("", keyword+" was "+was)
 			}
 		}
 	}
@@ -123,10 +123,10 @@ func payloadEnumWidened(p pair, report func(string, string)) {
 
 func payloadConstraintRelaxed(p pair, report func(string, string)) {
 	if p.old.types()&p.new.types()&str != 0 {
-		for _, k := range formats { // for a format that JSON Schema does not define, but that may have a Go type
-			for _, was := range sortedKeys(p.old.keywordClosures(k.keyword)) {
-				if !k.values[was] && !p.new.keywordClosures(k.keyword)[was] {
-					report("", k.keyword+" was "+was)
+		for _, keyword := range formats { // for a format that JSON Schema does not define, but that may have a Go type
+			for _, was := range sortedKeys(p.old.keywordClosures(keyword)) {
+				if !effective[keyword][was] && !p.new.keywordClosures(keyword)[was] {
+					report("", keyword+" was "+was)
 				}
 			}
 		}

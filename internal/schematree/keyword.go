@@ -1,6 +1,7 @@
 package schematree
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"strings"
@@ -43,6 +44,8 @@ type Keyword struct {
 	InPlace bool
 	// Refers is set if the value is a reference to a schema that applies to the same value.
 	Refers bool
+	// Checks is the set of JSON types whose values the keyword checks. The keyword accepts all values of other types.
+	Checks Types
 }
 
 // A Dialect is a version of JSON Schema.
@@ -91,27 +94,30 @@ func DialectOf(uri string) *Dialect {
 	return nil
 }
 
+// Bounds lists the keywords for the lower and the upper bound of a value, type by type.
+var Bounds = [][2]string{{"minimum", "maximum"}, {"minLength", "maxLength"}, {"minItems", "maxItems"}, {"minProperties", "maxProperties"}}
+
 // commonKeywords holds the keywords that all dialects share.
 var commonKeywords = mergeKeywords(map[string]Keyword{
 	"$ref":                 {Refers: true},
 	"type":                 {},
 	"enum":                 {},
 	"const":                {},
-	"format":               {},
-	"contentEncoding":      {},
-	"properties":           {Holds: Map},
-	"patternProperties":    {Holds: Map},
-	"additionalProperties": {Holds: Schema},
+	"format":               {Checks: String},
+	"contentEncoding":      {Checks: String},
+	"properties":           {Holds: Map, Checks: Object},
+	"patternProperties":    {Holds: Map, Checks: Object},
+	"additionalProperties": {Holds: Schema, Checks: Object},
 	"allOf":                {Holds: List, InPlace: true},
 	"anyOf":                {Holds: List, InPlace: true},
 	"oneOf":                {Holds: List, InPlace: true},
 	"if":                   {Holds: Schema, InPlace: true},
 	"then":                 {Holds: Schema, InPlace: true},
 	"else":                 {Holds: Schema, InPlace: true},
-	"dependencies":         {Holds: SchemasOrNames, InPlace: true},
+	"dependencies":         {Holds: SchemasOrNames, InPlace: true, Checks: Object},
 	"not":                  {Holds: Schema, InPlace: true, Role: Narrows},
-	"contains":             {Holds: Schema, Role: Narrows},
-	"propertyNames":        {Holds: Schema, Role: Narrows},
+	"contains":             {Holds: Schema, Role: Narrows, Checks: Array},
+	"propertyNames":        {Holds: Schema, Role: Narrows, Checks: Object},
 	// In draft-07, a $ref can also refer to schemas below $defs.
 	"$defs":       {Holds: Map, Role: Annotates},
 	"definitions": {Holds: Map, Role: Annotates},
@@ -123,43 +129,50 @@ var commonKeywords = mergeKeywords(map[string]Keyword{
 	"x-private":       {Role: Annotates},
 	"x-go-name":       {Role: Annotates},
 },
-	keywordsWithRole(Annotates, "title description $comment default examples deprecated readOnly writeOnly"),
-	keywordsWithRole(Identifies, "$schema $id"),
-	keywordsWithRole(Narrows, `multipleOf maximum exclusiveMaximum minimum exclusiveMinimum maxLength minLength pattern contentMediaType maxItems
-		minItems uniqueItems maxProperties minProperties required`))
+	keywordsLike(Keyword{Role: Annotates}, "title description $comment default examples deprecated readOnly writeOnly"),
+	keywordsLike(Keyword{Role: Identifies}, "$schema $id"),
+	keywordsLike(Keyword{Role: Narrows, Checks: Number}, "multipleOf maximum exclusiveMaximum minimum exclusiveMinimum"),
+	keywordsLike(Keyword{Role: Narrows, Checks: String}, "maxLength minLength pattern contentMediaType"),
+	keywordsLike(Keyword{Role: Narrows, Checks: Array}, "maxItems minItems uniqueItems"),
+	keywordsLike(Keyword{Role: Narrows, Checks: Object}, "maxProperties minProperties required"))
 
 // draft2020Keywords holds the keywords of 2020-12 that draft-07 does not have.
 var draft2020Keywords = mergeKeywords(map[string]Keyword{
 	"$dynamicRef":           {Refers: true},
-	"items":                 {Holds: Schema},
-	"prefixItems":           {Holds: List},
-	"unevaluatedItems":      {Holds: Schema},
-	"unevaluatedProperties": {Holds: Schema},
-	"dependentSchemas":      {Holds: Map, InPlace: true},
-	"contentSchema":         {Holds: Schema, Role: Narrows},
+	"items":                 {Holds: Schema, Checks: Array},
+	"prefixItems":           {Holds: List, Checks: Array},
+	"unevaluatedItems":      {Holds: Schema, Checks: Array},
+	"unevaluatedProperties": {Holds: Schema, Checks: Object},
+	"dependentSchemas":      {Holds: Map, InPlace: true, Checks: Object},
+	"dependentRequired":     {Role: Narrows, Checks: Object},
+	"contentSchema":         {Holds: Schema, Role: Narrows, Checks: String},
 },
-	keywordsWithRole(Identifies, "$anchor $dynamicAnchor $vocabulary"),
-	keywordsWithRole(Narrows, "minContains maxContains dependentRequired"))
+	keywordsLike(Keyword{Role: Identifies}, "$anchor $dynamicAnchor $vocabulary"),
+	keywordsLike(Keyword{Role: Narrows, Checks: Array}, "minContains maxContains"))
 
 // draft07Keywords holds the keywords of draft-07 that 2020-12 does not have.
 var draft07Keywords = map[string]Keyword{
-	"items":           {Holds: SchemaOrList},
-	"additionalItems": {Holds: Schema},
+	"items":           {Holds: SchemaOrList, Checks: Array},
+	"additionalItems": {Holds: Schema, Checks: Array},
 }
 
-// keywordsWithRole returns keywords that have the same role and do not contain schemas.
-func keywordsWithRole(role Role, names string) map[string]Keyword {
+// keywordsLike returns k for each of the names.
+func keywordsLike(k Keyword, names string) map[string]Keyword {
 	out := map[string]Keyword{}
 	for name := range strings.FieldsSeq(names) {
-		out[name] = Keyword{Role: role}
+		out[name] = k
 	}
 	return out
 }
 
+// mergeKeywords merges the keywords. If Checks is not set, it sets it to all types.
 func mergeKeywords(all ...map[string]Keyword) map[string]Keyword {
 	out := map[string]Keyword{}
 	for _, m := range all {
-		maps.Copy(out, m)
+		for name, k := range m {
+			k.Checks = cmp.Or(k.Checks, AnyType)
+			out[name] = k
+		}
 	}
 	return out
 }

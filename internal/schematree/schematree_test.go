@@ -3,6 +3,7 @@ package schematree_test
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -99,6 +100,25 @@ func TestTypes(t *testing.T) {
 	}
 	if got := schematree.Fraction.String(); got != "non-integer number" {
 		t.Error(got)
+	}
+}
+
+func TestImplied(t *testing.T) {
+	for _, test := range []struct {
+		schemas []string
+		want    string
+	}{
+		{[]string{`{"title":"a","not":{},"enum":[1],"x-a":1}`}, "[] "},
+		{[]string{`{"minimum":1}`, `{"unevaluatedItems":false,"maxContains":1}`}, "[array number] maxContains"},
+		{[]string{`{"contentSchema":{}}`, `{"minProperties":1}`, `{"dependencies":{}}`}, "[object string] minProperties"},
+	} {
+		var schemas []schematree.Node
+		for _, text := range test.schemas {
+			schemas = append(schemas, parse(t, text))
+		}
+		if types, keyword := schematree.Implied(schemas); fmt.Sprintln(types, keyword) != test.want+"\n" {
+			t.Errorf("%s imply %v by %s, want %s", test.schemas, types, keyword, test.want)
+		}
 	}
 }
 

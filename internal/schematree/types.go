@@ -1,6 +1,7 @@
 package schematree
 
 import (
+	"cmp"
 	"encoding/json"
 	"math"
 	"math/big"
@@ -101,4 +102,27 @@ func Declared[V Value[V]](n V) Types {
 	}
 	text, _ := t.Value().(string)
 	return Named(text)
+}
+
+// Implied returns the JSON types to which keywords of the schemas of one value are specific. keyword is the first
+// keyword that is specific to the first type. The author of schemas without a type probably meant the first type.
+func Implied[V Value[V]](schemas []V) (types []Types, keyword string) {
+	for _, of := range []Types{Object, Array, String, Number} {
+		if first, ok := firstKeyword(schemas, of); ok {
+			types, keyword = append(types, of), cmp.Or(keyword, first)
+		}
+	}
+	return types, keyword
+}
+
+// firstKeyword returns the first keyword of the schemas that is specific to a type.
+func firstKeyword[V Value[V]](schemas []V, of Types) (string, bool) {
+	for _, n := range schemas {
+		for name := range n.All() {
+			if Any.keywords[name].Checks == of {
+				return name, true
+			}
+		}
+	}
+	return "", false
 }

@@ -2,6 +2,7 @@ package ir
 
 import (
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
+	"github.com/mcpe-gen/mcpe-gen/internal/schematree"
 )
 
 // reportNoValue reports that no value satisfies the schema. at is the part that excludes the last remaining values.
@@ -53,13 +54,12 @@ func (b *builder) reportClash(f *facts) shape {
 // boundPairs lists pairs of keywords that exclude all values if the lower bound exceeds the upper bound.
 var boundPairs = []struct {
 	low, high string
-	of        kinds
 	// open reports whether no value satisfies equal bounds.
 	open bool
 }{
-	{"minimum", "maximum", kNumber, false}, {"exclusiveMinimum", "maximum", kNumber, true},
-	{"minimum", "exclusiveMaximum", kNumber, true}, {"exclusiveMinimum", "exclusiveMaximum", kNumber, true},
-	{"minLength", "maxLength", kString, false}, {"minItems", "maxItems", kArray, false}, {"minProperties", "maxProperties", kObject, false},
+	{"minimum", "maximum", false}, {"exclusiveMinimum", "maximum", true},
+	{"minimum", "exclusiveMaximum", true}, {"exclusiveMinimum", "exclusiveMaximum", true},
+	{"minLength", "maxLength", false}, {"minItems", "maxItems", false}, {"minProperties", "maxProperties", false},
 }
 
 // A boundConflict is a lower and an upper bound that no value satisfies.
@@ -81,7 +81,7 @@ func (b *builder) checkRanges(f *facts) bool {
 // boundConflict returns the first pair of bounds that excludes all values, or nil.
 func (f *facts) boundConflict() *boundConflict {
 	for _, r := range boundPairs {
-		if f.kinds&^r.of != 0 {
+		if k, _ := schematree.Any.Keyword(r.low); f.kinds&^k.Checks != 0 {
 			continue
 		}
 		low, high := f.tightestBound(r.low, 1), f.tightestBound(r.high, -1)

@@ -6,7 +6,6 @@ import (
 	"strconv"
 
 	"github.com/mcpe-gen/mcpe-gen/gen/model"
-	"github.com/mcpe-gen/mcpe-gen/internal/gen/schema"
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
 	"github.com/mcpe-gen/mcpe-gen/internal/schematree"
 )
@@ -369,21 +368,19 @@ func (d *describer) describeRaw(sh *shape, name string) model.Type {
 	return unknown
 }
 
-// describeKnown describes the types with specific keywords in a schema that allows any type.
+// describeKnown describes the types that the keywords imply in a schema that allows any type.
 func (d *describer) describeKnown(f *facts, name string) []model.Type {
 	var all []model.Type
-	for _, t := range schema.KeywordsByType {
-		if !slices.ContainsFunc(t.Keywords, func(k string) bool { return f.keyword(k) != nil }) {
-			continue
-		}
-		switch t.Type {
-		case "object":
+	known, _ := schematree.Implied(f.parts)
+	for _, of := range known {
+		switch of {
+		case kObject:
 			all = append(all, d.describeObjectAmong(f, name))
-		case "array":
+		case kArray:
 			all = append(all, d.arrayType(f, d.shapeOfArray(f).elem, name))
-		case "string":
+		case kString:
 			all = append(all, text(f))
-		case "number":
+		case kNumber:
 			all = append(all, numeric(model.Number, f))
 		}
 	}

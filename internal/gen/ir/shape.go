@@ -5,6 +5,7 @@ import (
 
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/schema"
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
+	"github.com/mcpe-gen/mcpe-gen/internal/schematree"
 )
 
 // shapeKind is the kind of Go type that represents a schema.
@@ -266,17 +267,12 @@ func (b *builder) rawShape(n *source.Node, f *facts, why string) shape {
 	if why == nullAlone {
 		hint = `name the type of the values beside null: type: [string, "null"]; x-go-type: encoding/json.RawMessage says that null alone is meant`
 	}
-	for _, t := range schema.KeywordsByType {
-		if f != nil && slices.ContainsFunc(t.Keywords, func(k string) bool { return f.keyword(k) != nil }) {
-			hint = "add type: " + t.Type
-			why = "without a type the keyword " + firstOf(f, t.Keywords) + " concerns only values that are " + t.Plural + "; any value is allowed"
-			break
+	if f != nil {
+		if meant, keyword := schematree.Implied(f.parts); keyword != "" {
+			hint = "add type: " + meant[0].String()
+			why = "without a type the keyword " + keyword + " concerns only values that are " + meant[0].String() + "s; any value is allowed"
 		}
 	}
 	b.report(source.New("MCPE202", n.Range, "%s; the Go type is json.RawMessage", why).WithHint("%s", hint))
 	return shape{kind: externalShape, goType: RawMessage, why: why}
-}
-
-func firstOf(f *facts, keywords []string) string {
-	return keywords[slices.IndexFunc(keywords, func(k string) bool { return f.keyword(k) != nil })]
 }

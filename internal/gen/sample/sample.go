@@ -6,6 +6,7 @@
 package sample
 
 import (
+	"cmp"
 	"encoding/json"
 	"strconv"
 
@@ -155,16 +156,16 @@ func (m *maker) generateValue(schemas []*source.Node, at place) (json.RawMessage
 		m.inProgress[v]++
 		defer func() { m.inProgress[v]-- }()
 	}
-	switch m.chooseType(views) {
-	case "object":
+	switch t := m.chooseType(views); t {
+	case schematree.Object:
 		return m.object(views, at)
-	case "array":
+	case schematree.Array:
 		return m.array(views, at)
-	case "integer", "number":
-		return numberValue(views, at, m.chooseType(views) == "integer")
-	case "boolean":
+	case schematree.Integer, schematree.Number:
+		return numberValue(views, at, t == schematree.Integer)
+	case schematree.Boolean:
 		return json.RawMessage(strconv.FormatBool(m.turn%2 == 0)), true
-	case "null":
+	case schematree.Null:
 		return json.RawMessage("null"), true
 	}
 	s, ok := m.stringValue(views, at)
@@ -254,69 +255,32 @@ func (m *maker) authorValue(views []*source.Node, at place) (json.RawMessage, bo
 	return nil, false
 }
 
-var implied = []struct{ keyword, kind string }{
-	{"properties", "object"}, {"required", "object"}, {"additionalProperties", "object"}, {"patternProperties", "object"}, {"minProperties", "object"},
-	{"items", "array"}, {"prefixItems", "array"}, {"minItems", "array"}, {"contains", "array"},
-	{"minimum", "number"}, {"maximum", "number"}, {"exclusiveMinimum", "number"}, {"exclusiveMaximum", "number"}, {"multipleOf", "number"},
-}
-
 // chooseType returns the JSON type to generate, which all views allow. It returns null only if the views do not allow
 // another type.
-func (m *maker) chooseType(views []*source.Node) string {
-	var allowed []string
-	limited := false
+func (m *maker) chooseType(views []*source.Node) schematree.Types {
+	var first *source.Node // its order is the order of preference
+	allowed := schematree.AnyType
 	for _, v := range views {
-		t := v.Get("type")
-		if t == nil {
-			continue
-		}
-		names := []string{t.Text}
-		if t.Kind == source.Array {
-			names = nil
-			for _, item := range t.Items {
-				names = append(names, item.Text)
+		first = cmp.Or(first, v.Get("type"))
+		allowed &= schematree.Declared(v)
+	}
+	if first == nil {
+		meant, _ := schematree.Implied(views)
+		for _, t := range meant {
+			if t != schematree.String { // a format can be that of a number
+				return t
 			}
 		}
-		if !limited {
-			allowed, limited = names, true
-			continue
-		}
-		allowed = commonTypes(allowed, names)
+		return schematree.String
 	}
-	if !limited {
-		for _, i := range implied {
-			for _, v := range views {
-				if v.Get(i.keyword) != nil {
-					return i.kind
-				}
-			}
-		}
-		return "string"
-	}
-	var telling []string
-	for _, name := range allowed {
-		if name != "null" {
-			telling = append(telling, name)
+	var choices []schematree.Types
+	for _, name := range append([]*source.Node{first}, first.Items...) {
+		if t := schematree.Named(name.Text) & allowed &^ schematree.Null; t != 0 {
+			choices = append(choices, t)
 		}
 	}
-	if len(telling) == 0 {
-		return "null"
+	if len(choices) == 0 {
+		return schematree.Null
 	}
-	return telling[m.branch%len(telling)]
-}
-
-// commonTypes returns the intersection of two lists of types. It treats integer as a subset of number.
-func commonTypes(a, b []string) []string {
-	var both []string
-	for _, x := range a {
-		for _, y := range b {
-			switch {
-			case x == y, x == "integer" && y == "number":
-				both = append(both, x)
-			case x == "number" && y == "integer":
-				both = append(both, y)
-			}
-		}
-	}
-	return both
+	return choices[m.branch%len(choices)]
 }

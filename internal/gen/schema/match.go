@@ -28,6 +28,9 @@ var operatorAliases = map[string]string{"=": "equal", "==": "equal", "eq": "equa
 // everyElement is the path token that matches every element of an array.
 const everyElement = "*"
 
+// AddObject is the MCPE135 hint for an object schema without a type.
+const AddObject = "add type: object"
+
 // checkEvents checks events after all schemas are loaded. It checks object types, x-match, x-coalesce, x-private and
 // `from:`.
 func (l *loader) checkEvents() {
@@ -96,11 +99,11 @@ func (l *loader) checkReplacements() {
 func (l *loader) checkObject(n *source.Node) {
 	key, at := n.Key()
 	k := l.set.kindsOf(n)
-	t, keyword := l.set.meantType(n)
+	meant, keyword := schematree.Implied(l.set.Views(n))
 	switch {
 	case k == kObject:
-	case k&kUnknown != 0 && t != nil && t.Type != "object":
-		l.Report(source.New("MCPE135", at, "%s must describe an object and nothing else; its keyword %s concerns only values that are %s", key, keyword, t.Plural))
+	case k&kUnknown != 0 && keyword != "" && meant[0] != schematree.Object:
+		l.Report(source.New("MCPE135", at, "%s must describe an object and nothing else; its keyword %s concerns only values that are %ss", key, keyword, meant[0]))
 	case k&kUnknown != 0:
 		l.Report(source.New("MCPE135", at, "%s does not say that it describes an object", key).WithHint(AddObject))
 	case k&kObject != 0 && n.Get("type") == nil:
