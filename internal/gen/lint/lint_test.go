@@ -99,6 +99,29 @@ events:
 	}
 }
 
+// Only strings carry encoded data: the keywords have no effect on values of other types.
+func TestEncodedData(t *testing.T) {
+	for payload, binary := range map[string]bool{
+		`{type: integer, contentMediaType: text/plain}`:                            false,
+		`{type: integer, allOf: [{contentEncoding: base64}]}`:                      false,
+		`{anyOf: [{type: integer, contentMediaType: text/plain}, {type: string}]}`: false,
+		`{contentMediaType: image/png}`:                                            true,
+		`{type: [string, 'null'], allOf: [{contentEncoding: base64}]}`:             true,
+		`{anyOf: [{type: string, contentMediaType: text/plain}, {type: integer}]}`: true,
+	} {
+		found := check(t, []byte(`version: 1
+events:
+  - name: image.uploaded
+    description: Fires when an image is uploaded.
+    inputSchema: {type: object}
+    payloadSchema: {type: object, properties: {image: `+payload+`}}
+`), rule.Selection{Use: []string{"PAYLOAD_BINARY"}})
+		if (len(found) > 0) != binary {
+			t.Errorf("%s: %s", payload, text(found))
+		}
+	}
+}
+
 func golden(t *testing.T, path, got string) {
 	t.Helper()
 	if *update {

@@ -37,17 +37,21 @@ func payloadFreeText(p *pass) {
 
 func payloadBinary(p *pass) {
 	for _, s := range p.valueSites() {
-		if s.side&payloadSide == 0 {
-			continue
-		}
-		encoded := p.findKeyword(s.node, "contentEncoding", "contentMediaType") != nil
-		if f := p.findKeyword(s.node, "format"); f != nil && slices.Contains([]string{"byte", "binary", "base64"}, f.Text) {
-			encoded = true
-		}
-		if encoded {
+		if s.side&payloadSide != 0 && p.isEncoded(s.node) {
 			p.addFinding(s.at, s.event, "carry a link or an ID and let who needs the data fetch it", "%s carries encoded data in every occurrence", s.label())
 		}
 	}
+}
+
+// isEncoded reports whether a value of n can be a string with encoded data.
+func (p *pass) isEncoded(n *source.Node) bool {
+	excludesText := func(view *source.Node) bool { return schematree.Declared(view)&schematree.String == 0 }
+	return !slices.ContainsFunc(schematree.Views(p.set, n, schematree.Unconditional), excludesText) &&
+		slices.ContainsFunc(p.set.Views(n), func(view *source.Node) bool {
+			format := view.Get("format")
+			return !excludesText(view) && (view.Get("contentEncoding") != nil || view.Get("contentMediaType") != nil ||
+				format != nil && slices.Contains([]string{"byte", "binary", "base64"}, format.Text))
+		})
 }
 
 func payloadSize(p *pass) {
