@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
+	"github.com/mcpe-gen/mcpe-gen/internal/schematree"
 	"github.com/mcpe-gen/mcpe-gen/internal/suggest"
 )
 
@@ -36,8 +37,8 @@ func (l *loader) checkFormat(r *root, n, v *source.Node) {
 		return
 	}
 	if slices.Contains(stringFormats, name) {
-		if t := n.Get("type"); t != nil && !includesType(t, "string") {
-			l.fail(r, source.New("MCPE131", v.Range, "format %s is for strings and has no effect on %s", name, typesOf(t)).
+		if types := schematree.Declared(n); types != 0 && types&schematree.String == 0 {
+			l.fail(r, source.New("MCPE131", v.Range, "format %s is for strings and has no effect on values of type %s", name, types).
 				WithHint("leave it out, or write type: string"))
 		}
 		return
@@ -64,20 +65,4 @@ func nearFormat(name string) string {
 		}
 	}
 	return suggest.Nearest(plain, stringFormats)
-}
-
-// includesType reports whether the value t of a type keyword, a string or a list, includes the given type.
-func includesType(t *source.Node, name string) bool {
-	return t.Text == name || slices.ContainsFunc(t.Items, func(item *source.Node) bool { return item.Text == name })
-}
-
-func typesOf(t *source.Node) string {
-	if t.Kind != source.Array {
-		return withArticle(t.Text)
-	}
-	var words []string
-	for _, item := range t.Items {
-		words = append(words, withArticle(item.Text))
-	}
-	return strings.Join(words, " or ")
 }

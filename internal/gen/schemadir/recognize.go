@@ -6,6 +6,7 @@ import (
 
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/schema"
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
+	"github.com/mcpe-gen/mcpe-gen/internal/schematree"
 )
 
 // otherFormat returns the format of a document that is not a schema, and a hint. If the format is unknown, it returns
@@ -26,7 +27,6 @@ var (
 	objectKeywords = strings.Fields("properties patternProperties $defs definitions additionalProperties items not if propertyNames dependentSchemas")
 	arrayKeywords  = strings.Fields("allOf anyOf oneOf prefixItems enum required")
 	stringKeywords = strings.Fields("$ref $id $anchor")
-	types          = strings.Fields("null boolean integer number string array object")
 )
 
 // isSchema reports whether an object is a JSON Schema. A schema has a keyword with a value of the right kind, or a
@@ -38,7 +38,7 @@ func isSchema(root *source.Node) bool {
 	if has(objectKeywords, source.Object) || has(arrayKeywords, source.Array) || has(stringKeywords, source.String) || root.Get("const") != nil {
 		return true
 	}
-	if t := root.Get("type"); t != nil && slices.ContainsFunc(append([]*source.Node{t}, t.Items...), func(n *source.Node) bool { return slices.Contains(types, n.Text) }) {
+	if root.Get("type") != nil && schematree.Declared(root) != 0 {
 		return true
 	}
 	return isKind(root, "$schema", source.String) && strings.Contains(root.Get("$schema").Text, "://json-schema.org/")
