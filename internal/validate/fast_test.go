@@ -21,6 +21,7 @@ var shaped = []string{
 	`{"type":"object","properties":{"a":{"type":"string","format":"email"},"b":{"format":"unknown"}}}`,
 	`{"properties":{"a":{"type":"boolean"},"b":{"type":"object","properties":{"a":{}},"required":["a"]}},"required":["b"],"x-match":"/a"}`,
 	`{"type":["number","integer","string"],"maxLength":1}`,
+	`{"properties":{"a":{"$ref":"#/$defs/a~1~0%20%25b"}},"$defs":{"a/~ %b":{"type":"string"}}}`,
 	`{"$schema":"http://json-schema.org/draft-07/schema#","definitions":{"n":{"type":"object","properties":{"a":{"$ref":"#/definitions/n"},"b":{"minLength":1}}}},"$ref":"#/definitions/n"}`,
 }
 

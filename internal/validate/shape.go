@@ -10,6 +10,7 @@ import (
 
 	"github.com/mcpe-gen/mcpe-gen/internal/pattern"
 	"github.com/mcpe-gen/mcpe-gen/internal/schematree"
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 )
 
@@ -220,11 +221,11 @@ func (sh *shaper) referenceShape(v any) (*shape, bool) {
 		sh.externalRefs = append(sh.externalRefs, ref)
 		return sh.external.placeholder(ref), true
 	}
-	path, ok := strings.CutPrefix(ref, "#")
-	if !ok {
+	document, pointer, ok := schematree.Cut(ref)
+	if !ok || document != "" {
 		return nil, false
 	}
-	target, ok := sh.resolve(path)
+	target, ok := sh.resolve(pointer)
 	if !ok {
 		return nil, false
 	}
@@ -240,13 +241,14 @@ func (sh *shaper) referenceShape(v any) (*shape, bool) {
 	return holder, true
 }
 
-// resolve returns the value at a JSON Pointer without escapes.
-func (sh *shaper) resolve(path string) (target any, ok bool) {
-	if path != "" && path[0] != '/' || strings.ContainsAny(path, "~%") {
+// resolve returns the value at a JSON Pointer.
+func (sh *shaper) resolve(pointer string) (target any, ok bool) {
+	tokens, ok := wire.SplitPointer(pointer)
+	if !ok && pointer != "" {
 		return nil, false
 	}
 	target = sh.root
-	for _, token := range strings.Split(path, "/")[1:] {
+	for _, token := range tokens {
 		m, _ := target.(map[string]any)
 		if target, ok = m[token]; !ok {
 			return nil, false
@@ -310,7 +312,7 @@ func (s *shapes) make() {
 	for len(s.unbuilt) > 0 {
 		ref := s.unbuilt[0]
 		s.unbuilt = s.unbuilt[1:]
-		url, pointer, _ := strings.Cut(ref, "#")
+		url, pointer, _ := schematree.Cut(ref)
 		sh := &shaper{root: s.docs[url], done: map[string]*shape{}, external: s}
 		target, ok := sh.resolve(pointer)
 		var out *shape
