@@ -11,6 +11,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/mcpe-gen/mcpe-gen/internal/codec"
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 )
 
@@ -57,7 +58,7 @@ func (u *Union[V]) choose(data []byte, unknown bool) (func() V, error) {
 	case !found:
 		return nil, &events.DecodeError{Err: fmt.Errorf("member %q is missing", u.Property)}
 	}
-	return nil, &events.DecodeError{Pointer: pointerTo(u.Property), Err: fmt.Errorf("%s is not a known tag", codec.Clip(string(raw)))}
+	return nil, &events.DecodeError{Pointer: wire.Pointer(u.Property), Err: fmt.Errorf("%s is not a known tag", codec.Clip(string(raw)))}
 }
 
 // Encode encodes v with its tag. If the encoded variant has no tag or an empty tag, Encode inserts the tag at the
@@ -87,10 +88,10 @@ func (u *Union[V]) Encode(v V) ([]byte, error) {
 		return data, nil
 	}
 	if found && !isBlank(raw) {
-		return nil, &events.EncodeError{Pointer: pointerTo(u.Property), Err: fmt.Errorf("tag %s does not belong to %v, want %s", codec.Clip(string(raw)), rv.Type(), strings.Join(tags, " or "))}
+		return nil, &events.EncodeError{Pointer: wire.Pointer(u.Property), Err: fmt.Errorf("tag %s does not belong to %v, want %s", codec.Clip(string(raw)), rv.Type(), strings.Join(tags, " or "))}
 	}
 	if len(tags) != 1 {
-		return nil, &events.EncodeError{Pointer: pointerTo(u.Property), Err: fmt.Errorf("%v has several tags, set one of %s", rv.Type(), strings.Join(tags, ", "))}
+		return nil, &events.EncodeError{Pointer: wire.Pointer(u.Property), Err: fmt.Errorf("%v has several tags, set one of %s", rv.Type(), strings.Join(tags, ", "))}
 	}
 	return u.insertTag(data, tags[0], found)
 }
@@ -174,7 +175,3 @@ func (u *Union[V]) insertTag(data []byte, tag string, replace bool) ([]byte, err
 	})
 	return append(out, '}'), err
 }
-
-var pointerEscapes = strings.NewReplacer("~", "~0", "/", "~1")
-
-func pointerTo(member string) string { return "/" + pointerEscapes.Replace(member) }

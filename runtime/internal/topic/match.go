@@ -36,12 +36,9 @@ func NewRule(m events.MatchRule) (Rule, error) {
 	}
 	r := Rule{MatchRule: m}
 	if m.Path != "" {
-		if m.Path[0] != '/' {
+		var ok bool
+		if r.steps, ok = wire.SplitPointer(m.Path); !ok {
 			return Rule{}, fmt.Errorf("x-match of argument %q: %q is not a JSON Pointer", m.Argument, m.Path)
-		}
-		unescape := strings.NewReplacer("~1", "/", "~0", "~")
-		for _, step := range strings.Split(m.Path[1:], "/") {
-			r.steps = append(r.steps, unescape.Replace(step))
 		}
 	}
 	return r, nil

@@ -77,7 +77,7 @@ func TestMatchRules(t *testing.T) {
 			t.Errorf("not %s %s against %s: %v", tc.op, tc.arg, tc.payload, got)
 		}
 	}
-	for _, bad := range []events.MatchRule{{Argument: "x", Path: "a"}, {Argument: "x", Path: "/a", Op: "like"}} {
+	for _, bad := range []events.MatchRule{{Argument: "x", Path: "a"}, {Argument: "x", Path: "/a~2"}, {Argument: "x", Path: "/a", Op: "like"}} {
 		if _, err := NewRule(bad); err == nil {
 			t.Errorf("%+v was taken", bad)
 		}
