@@ -244,7 +244,7 @@ channels:
     parameters: {id: {schema: {type: string}}}
     subscribe:
       summary: How bright it is.
-      message: {$ref: '#/components/messages/measured'}
+      message: {$ref: '#/components/messages/light~1measured'}
   light/many:
     subscribe:
       message:
@@ -256,7 +256,7 @@ channels:
   empty: {}
 components:
   messages:
-    measured: {schemaFormat: application/vnd.aai.asyncapi;version=2.6.0, payload: {$ref: '#/components/schemas/Measured'}}
+    light/measured: {schemaFormat: application/vnd.aai.asyncapi;version=2.6.0, payload: {$ref: '#/components/schemas/Measured'}}
   schemas:
     Measured: {type: object, properties: {lumens: {type: integer, minimum: 0, maximum: 9}}}
 `
@@ -265,7 +265,7 @@ components:
 	for _, e := range doc.Events {
 		got = append(got, e.Name+": "+e.Description)
 	}
-	if diff := cmp.Diff([]string{"measured: How bright it is.", "on: A message on.", "off: It is off."}, got); diff != "" {
+	if diff := cmp.Diff([]string{"light.measured: How bright it is.", "on: A message on.", "off: It is off."}, got); diff != "" {
 		t.Error(diff)
 	}
 	var lines []string

@@ -8,6 +8,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/yaml"
 	"github.com/mcpe-gen/mcpe-gen/internal/schematree"
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
 // A bundle makes a schema independent of its document. It copies referenced schemas to $defs, or to definitions in
@@ -132,8 +133,7 @@ func (b *bundle) rewriteReference(ref *source.Node) *source.Node {
 	}
 	name, known := b.names[to]
 	if !known {
-		last := ref.Text[strings.LastIndexByte(ref.Text, '/')+1:]
-		base := componentName(strings.ReplaceAll(strings.ReplaceAll(importer.Unescaped(last), "~1", "/"), "~0", "~"))
+		base := componentName(lastToken(ref.Text))
 		name = base
 		for i := 2; b.taken[name]; i++ {
 			name = fmt.Sprintf("%s_%d", base, i)
@@ -142,6 +142,14 @@ func (b *bundle) rewriteReference(ref *source.Node) *source.Node {
 		b.copies = append(b.copies, to)
 	}
 	return reference("#/" + b.defs + "/" + source.EscapeToken(name))
+}
+
+// lastToken returns the last token of the JSON Pointer in a reference. Without a pointer, it returns the reference.
+func lastToken(ref string) string {
+	if tokens, ok := wire.SplitPointer(strings.TrimPrefix(importer.Unescaped(ref), "#")); ok {
+		return tokens[len(tokens)-1]
+	}
+	return ref
 }
 
 // resolveReference returns the target of a reference in the document.

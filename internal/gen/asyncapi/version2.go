@@ -65,7 +65,7 @@ func messageName(n *source.Node, channel string) string {
 		}
 	}
 	if ref := n.Get("$ref"); ref != nil {
-		return ref.Text[strings.LastIndexByte(ref.Text, '/')+1:]
+		return lastToken(ref.Text)
 	}
 	return channel
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/yaml"
 	"github.com/mcpe-gen/mcpe-gen/internal/schematree"
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
 // convertSchema converts an OpenAPI schema to JSON Schema.
@@ -157,7 +158,8 @@ func (r *reader) requireShared(w sharedKey) string {
 	if as := r.sharedNames[w]; as != "" {
 		return as
 	}
-	name := unescape.Replace(w.pointer[strings.LastIndexByte(w.pointer, '/')+1:]) + w.version.suffix()
+	tokens, _ := wire.SplitPointer(w.pointer)
+	name := tokens[len(tokens)-1] + w.version.suffix()
 	as := importer.CleanName(name)
 	for i := 2; r.takenNames[as]; i++ {
 		suffix := fmt.Sprintf("_%d", i)
@@ -168,8 +170,6 @@ func (r *reader) requireShared(w sharedKey) string {
 	r.order = append(r.order, w)
 	return as
 }
-
-var unescape = strings.NewReplacer("~1", "/", "~0", "~")
 
 // convertDiscriminator converts a discriminator and the references in its mapping.
 func (r *reader) convertDiscriminator(out, d *source.Node) error {

@@ -3,8 +3,8 @@ package source
 import (
 	"encoding/json"
 	"iter"
+	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/mcpe-gen/mcpe-gen/internal/schematree"
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
@@ -211,17 +211,13 @@ func (n *Node) PointerFrom(root *Node) string {
 	var tokens []string
 	for at := n; at != root && at.Parent != nil; at = at.Parent {
 		if at.Parent.Kind == Object {
-			tokens = append(tokens, EscapeToken(at.Parent.Members[at.slot].Key))
+			tokens = append(tokens, at.Parent.Members[at.slot].Key)
 		} else {
 			tokens = append(tokens, strconv.Itoa(at.slot))
 		}
 	}
-	var b strings.Builder
-	for i := len(tokens) - 1; i >= 0; i-- {
-		b.WriteByte('/')
-		b.WriteString(tokens[i])
-	}
-	return b.String()
+	slices.Reverse(tokens)
+	return wire.Pointer(tokens...)
 }
 
 // Lookup returns the node at a JSON Pointer relative to n, or nil.
@@ -256,9 +252,7 @@ func (n *Node) All() iter.Seq2[string, *Node] {
 func (n *Node) Identity() any { return n }
 
 // EscapeToken escapes a reference token of a JSON Pointer.
-func EscapeToken(s string) string {
-	return strings.ReplaceAll(strings.ReplaceAll(s, "~", "~0"), "/", "~1")
-}
+func EscapeToken(s string) string { return wire.Pointer(s)[1:] }
 
 // SplitPointer returns the unescaped reference tokens of a JSON Pointer. It returns false if pointer is invalid.
 func SplitPointer(pointer string) ([]string, bool) {
