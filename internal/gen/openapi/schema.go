@@ -74,20 +74,14 @@ func (r *reader) convertSchema(n *source.Node) (*source.Node, error) {
 	return out, nil
 }
 
-// addType adds a missing type to a schema if all its keywords apply to the same type. OpenAPI schemas commonly omit it.
+// addType adds a missing type to a schema if its keywords imply an object or an array. OpenAPI schemas commonly omit it.
 func (r *reader) addType(n, out *source.Node) {
 	if r.conditionDepth > 0 || slices.ContainsFunc([]string{"type", "enum", "const", "$ref"}, func(k string) bool { return out.Get(k) != nil }) {
 		return
 	}
-	for _, t := range []struct {
-		name     string
-		keywords []string
-	}{{"object", []string{"properties", "required", "additionalProperties"}}, {"array", []string{"items"}}} {
-		if slices.ContainsFunc(t.keywords, func(k string) bool { return out.Get(k) != nil }) {
-			out.Members = append([]source.Member{{Key: "type", Value: yaml.Text(t.name)}}, out.Members...)
-			r.untyped = append(r.untyped, n.Range)
-			return
-		}
+	if meant, keyword := schematree.Implied([]*source.Node{out}); keyword != "" && meant[0]&(schematree.Object|schematree.Array) != 0 {
+		out.Members = append([]source.Member{{Key: "type", Value: yaml.Text(meant[0].String())}}, out.Members...)
+		r.untyped = append(r.untyped, n.Range)
 	}
 }
 
