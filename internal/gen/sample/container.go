@@ -1,6 +1,7 @@
 package sample
 
 import (
+	"bytes"
 	"encoding/json"
 	"slices"
 	"strconv"
@@ -13,114 +14,45 @@ import (
 // maxMembers is the maximum number of members or elements in a generated value.
 const maxMembers = 200
 
-// memberList is an object under construction.
-type memberList struct {
-	names  []string
-	values []json.RawMessage
-}
-
-func (o *memberList) has(name string) bool { return slices.Contains(o.names, name) }
-
-func (o *memberList) add(name string, v json.RawMessage) {
-	o.names, o.values = append(o.names, name), append(o.values, v)
-}
-
-func (o *memberList) json() json.RawMessage {
-	out := []byte{'{'}
-	for i, name := range o.names {
-		if i > 0 {
-			out = append(out, ',')
-		}
-		out = append(append(schematree.AppendString(out, name), ':'), o.values[i]...)
-	}
-	return append(out, '}')
+// An object is a JSON object under construction.
+type object struct {
+	*maker
+	views   []*source.Node
+	at      place
+	most    int // members
+	members schematree.Members
 }
 
 func (m *maker) object(views []*source.Node, at place) (json.RawMessage, bool) {
+	o := &object{maker: m, views: views, at: at, most: sizeBound(views, "maxProperties", -1, maxMembers)}
 	required := m.requiredMembers(views)
-	most := int(tightestBound(views, "maxProperties", false, maxMembers))
-	optional := 0
-	var o memberList
-	for _, v := range views {
-		props := v.Get("properties")
-		if props == nil {
-			continue
-		}
-		for _, p := range props.Members {
-			needed := slices.Contains(required, p.Key)
-			if o.has(p.Key) || !needed && (m.sparse || at.depth >= m.limit.depth || optional >= m.limit.members || len(o.names)+missing(&o, required) >= most) {
-				continue
-			}
-			schemas := schematree.Member(views, p.Key)
-			if !needed && m.isRecursive(schemas) {
-				continue
-			}
-			value, ok := m.generateValue(schemas, at.inside(p.Key, 0))
-			switch {
-			case ok:
-				o.add(p.Key, value)
-				if !needed {
-					optional++
-				}
-			case needed:
-				return nil, false
-			}
-		}
-	}
-	for _, name := range required {
-		if o.has(name) {
-			continue
-		}
-		value, ok := m.generateValue(schematree.Member(views, name), at.inside(name, 0))
-		if !ok {
-			return nil, false
-		}
-		o.add(name, value)
-	}
-	if !m.addUnnamed(&o, views, at, most) {
+	if !o.addDescribed(required) {
 		return nil, false
 	}
-	return o.json(), true
-}
-
-// requiredMembers lists the required members, including members that dependentRequired adds.
-func (m *maker) requiredMembers(views []*source.Node) []string {
-	var names []string
-	add := func(list *source.Node) {
-		if list == nil {
-			return
-		}
-		for _, item := range list.Items {
-			if !slices.Contains(names, item.Text) {
-				names = append(names, item.Text)
-			}
-		}
-	}
-	for _, v := range views {
-		add(v.Get("required"))
-	}
-	present := func(name string) bool {
-		return slices.Contains(names, name) || !m.sparse && slices.ContainsFunc(views, func(v *source.Node) bool { return v.Get("properties").Get(name) != nil })
-	}
-	for _, v := range views {
-		for _, key := range []string{"dependentRequired", "dependencies"} {
-			dependents := v.Get(key)
-			if dependents == nil {
-				continue
-			}
-			for _, d := range dependents.Members {
-				if present(d.Key) && d.Value.Kind == source.Array {
-					add(d.Value)
-				}
-			}
-		}
-	}
-	return names
-}
-
-func missing(o *memberList, required []string) int {
-	n := 0
 	for _, name := range required {
+		if !o.has(name) && !o.add(name, 0) {
+			return nil, false
+		}
+	}
+	least := sizeBound(views, "minProperties", 1, 0)
+	o.addUnnamed(least)
+	return o.members.JSON(), len(o.members) >= least
+}
+
+func (o *object) has(name string) bool { return o.members.Get(name) != nil }
+
+// add adds a member, or returns false if it does not find a value. nth is the index of the member among similar ones.
+func (o *object) add(name string, nth int) bool {
+	value, ok := o.generateValue(schematree.Member(o.views, name), o.at.inside(name, nth))
+	if ok {
+		o.members = o.members.With(name, value)
+	}
+	return ok
+}
+
+// missing returns the number of the names that the object lacks.
+func (o *object) missing(names []string) (n int) {
+	for _, name := range names {
 		if !o.has(name) {
 			n++
 		}
@@ -128,80 +60,100 @@ func missing(o *memberList, required []string) int {
 	return n
 }
 
-// addUnnamed adds members that are not in properties. It adds one member as an example, and more if minProperties
-// requires them.
-func (m *maker) addUnnamed(o *memberList, views []*source.Node, at place, most int) bool {
-	least := int(tightestBound(views, "minProperties", true, 0))
-	if least > maxMembers {
-		return false
-	}
-	show := 0
-	if !m.sparse && at.depth < m.limit.depth {
-		show = 1
-	}
-	added := 0
-	for _, v := range views {
-		patterns := v.Get("patternProperties")
-		if patterns == nil {
-			continue
-		}
-		for _, p := range patterns.Members {
-			for n := 0; n < maxMembers && len(o.names) < most && (n < show || len(o.names) < least); n++ {
-				name, ok := matchingString(p.Key, n+m.branch)
-				if !ok || o.has(name) {
-					break
+// addDescribed adds the members in properties: those in required, and as many others as the limits allow. It returns
+// false if it does not find a value for a required member.
+func (o *object) addDescribed(required []string) bool {
+	optional := 0
+	for _, properties := range keywordValues(o.views, "properties") {
+		for _, p := range properties.Members {
+			needed := slices.Contains(required, p.Key)
+			switch {
+			case o.has(p.Key):
+			case needed:
+				if !o.add(p.Key, 0) {
+					return false
 				}
-				value, ok := m.generateValue(schematree.Member(views, name), at.inside(name, n))
-				if !ok {
-					break
-				}
-				o.add(name, value)
-				added++
+			case o.sparse || o.at.depth >= o.limit.depth || optional >= o.limit.members:
+			case len(o.members)+o.missing(required) >= o.most || o.isRecursive(schematree.Member(o.views, p.Key)):
+			case o.add(p.Key, 0):
+				optional++
 			}
 		}
 	}
-	if !slices.ContainsFunc(views, func(v *source.Node) bool {
-		return v.Get("additionalProperties") != nil && v.Get("additionalProperties").Kind == source.Object
-	}) {
-		show = 0
-	}
-	for n := 0; n < maxMembers && len(o.names) < most && (added == 0 && n < show || len(o.names) < least); n++ {
-		name := m.extraName(views, at, n)
-		if o.has(name) {
-			continue
-		}
-		value, ok := m.generateValue(schematree.Member(views, name), at.inside(name, n))
-		if !ok {
-			break
-		}
-		o.add(name, value)
-	}
-	return len(o.names) >= least
+	return true
 }
 
-// extraName returns a name for a member that is not in properties.
-func (m *maker) extraName(views []*source.Node, at place, n int) string {
-	for _, v := range views {
-		if names := v.Get("propertyNames"); names != nil {
-			if raw, ok := m.generateValue([]*source.Node{names}, place{"key", at.depth + 1, n}); ok {
-				var name string
-				if json.Unmarshal(raw, &name) == nil {
-					return name
-				}
+// addUnnamed adds members that are not in properties. It adds one as an example, and more if the object has fewer than
+// least.
+func (o *object) addUnnamed(least int) {
+	show := 0
+	if !o.sparse && o.at.depth < o.limit.depth {
+		show = 1
+	}
+	add := func(nameOf func(n int) (string, bool)) {
+		for n := 0; n < maxMembers && len(o.members) < o.most && (n < show || len(o.members) < least); n++ {
+			name, ok := nameOf(n)
+			if !ok || !o.has(name) && !o.add(name, n) {
+				return
 			}
 		}
 	}
-	return "key" + strconv.Itoa(n+1)
+	before := len(o.members)
+	for _, patterns := range keywordValues(o.views, "patternProperties") {
+		for _, p := range patterns.Members {
+			add(func(n int) (string, bool) { return matchingString(p.Key, n+o.branch) })
+		}
+	}
+	isObject := func(n *source.Node) bool { return n.Kind == source.Object }
+	if len(o.members) > before || !slices.ContainsFunc(keywordValues(o.views, "additionalProperties"), isObject) {
+		show = 0
+	}
+	add(o.extraName)
+}
+
+// requiredMembers lists the required members, including members that dependentRequired adds.
+func (m *maker) requiredMembers(views []*source.Node) []string {
+	var names []string
+	add := func(list *source.Node) {
+		for _, item := range list.Items {
+			if !slices.Contains(names, item.Text) {
+				names = append(names, item.Text)
+			}
+		}
+	}
+	for _, list := range keywordValues(views, "required") {
+		add(list)
+	}
+	isPresent := func(name string) bool {
+		return slices.Contains(names, name) || !m.sparse && slices.ContainsFunc(keywordValues(views, "properties"), func(p *source.Node) bool { return p.Get(name) != nil })
+	}
+	for _, dependents := range slices.Concat(keywordValues(views, "dependentRequired"), keywordValues(views, "dependencies")) {
+		for _, d := range dependents.Members {
+			if isPresent(d.Key) {
+				add(d.Value) // a schema has no items
+			}
+		}
+	}
+	return names
+}
+
+// extraName returns a name for a member that is neither in properties nor in patternProperties.
+func (o *object) extraName(n int) (string, bool) {
+	for _, names := range keywordValues(o.views, "propertyNames") {
+		var name string
+		if raw, ok := o.generateValue([]*source.Node{names}, o.at.inside("key", n)); ok && json.Unmarshal(raw, &name) == nil {
+			return name, true
+		}
+	}
+	return "key" + strconv.Itoa(n+1), true
 }
 
 func (m *maker) array(views []*source.Node, at place) (json.RawMessage, bool) {
-	least := int(tightestBound(views, "minItems", true, 0))
-	most := int(tightestBound(views, "maxItems", false, maxMembers))
+	least, most := sizeBound(views, "minItems", 1, 0), sizeBound(views, "maxItems", -1, maxMembers)
 	if least > maxMembers {
 		return nil, false
 	}
-	var first []*source.Node // for the first elements
-	var rest, contains []*source.Node
+	var first, rest []*source.Node // the schemas of the first and of the remaining elements
 	for _, v := range views {
 		prefix, others, ok := schematree.Elements(v)
 		if len(prefix) > len(first) {
@@ -210,38 +162,33 @@ func (m *maker) array(views []*source.Node, at place) (json.RawMessage, bool) {
 		if ok {
 			rest = append(rest, others)
 		}
-		if c := v.Get("contains"); c != nil {
-			contains = append(contains, c)
-		}
 	}
 	count := len(first)
 	if count == 0 && len(rest) > 0 && !m.sparse && at.depth < m.limit.depth {
 		count = 1
 	}
-	needed := int(tightestBound(views, "minContains", true, 1)) * min(1, len(contains))
+	contains := keywordValues(views, "contains")
+	needed := sizeBound(views, "minContains", 1, 1) * min(1, len(contains))
 	count = min(max(count, least, needed), max(most, 0), maxMembers)
-	out := []byte{'['}
+	var values [][]byte
 	for i := range count {
 		schemas := rest
 		if i < len(first) {
 			schemas = []*source.Node{first[i]}
 		}
 		if i < needed {
-			schemas = append(slices.Clone(schemas), contains...)
+			schemas = slices.Concat(schemas, contains)
 		}
 		v, ok := m.generateValue(schemas, at.inside(singular(at.name), i))
-		if !ok {
-			if i >= least && i >= needed {
-				break
-			}
+		if !ok && (i < least || i < needed) {
 			return nil, false
 		}
-		if i > 0 {
-			out = append(out, ',')
+		if !ok {
+			break
 		}
-		out = append(out, v...)
+		values = append(values, v)
 	}
-	return append(out, ']'), true
+	return slices.Concat([]byte{'['}, bytes.Join(values, []byte{','}), []byte{']'}), true
 }
 
 func singular(name string) string {
@@ -254,19 +201,13 @@ func singular(name string) string {
 	return name
 }
 
-// tightestBound returns the largest lower bound or the smallest upper bound of the views. Without a bound, it returns
-// fallback.
-func tightestBound(views []*source.Node, keyword string, lower bool, fallback float64) float64 {
-	b := fallback
-	for _, v := range views {
-		n := v.Get(keyword)
-		if n == nil || n.Kind != source.Number {
-			continue
-		}
-		x, err := strconv.ParseFloat(n.Text, 64)
-		if err == nil && (lower && x > b || !lower && x < b) {
-			b = x
+// sizeBound returns the largest lower bound (sign 1) or the smallest upper bound (sign -1) of a size, or fallback if no
+// bound is tighter.
+func sizeBound(views []*source.Node, keyword string, sign float64, fallback int) int {
+	for _, v := range keywordValues(views, keyword) {
+		if x, err := strconv.ParseFloat(v.Text, 64); err == nil && (x-float64(fallback))*sign > 0 {
+			fallback = int(x)
 		}
 	}
-	return b
+	return fallback
 }

@@ -8,6 +8,7 @@ package sample
 import (
 	"cmp"
 	"encoding/json"
+	"slices"
 	"strconv"
 
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/parsed"
@@ -144,10 +145,8 @@ func (m *maker) generateValue(schemas []*source.Node, at place) (json.RawMessage
 	for _, s := range schemas {
 		views = m.appendViews(views, s, seen)
 	}
-	for _, v := range views {
-		if v.Kind == source.Bool && !v.True() {
-			return nil, false
-		}
+	if slices.ContainsFunc(views, func(v *source.Node) bool { return v.Kind == source.Bool && !v.True() }) {
+		return nil, false
 	}
 	if v, ok := m.authorValue(views, at); ok {
 		return v, true
@@ -189,24 +188,18 @@ func (m *maker) appendViews(views []*source.Node, s *source.Node, seen map[*sour
 			views = m.appendViews(views, m.choose(choice.Items), seen)
 		}
 	}
-	if s.Get("if") != nil {
-		if m.branch%2 == 0 {
-			views = m.appendViews(m.appendViews(views, s.Get("if"), seen), s.Get("then"), seen)
-		} else {
-			views = m.appendViews(views, s.Get("else"), seen)
-		}
+	switch condition := s.Get("if"); {
+	case condition == nil:
+		return views
+	case m.branch%2 == 0:
+		return m.appendViews(m.appendViews(views, condition, seen), s.Get("then"), seen)
 	}
-	return views
+	return m.appendViews(views, s.Get("else"), seen)
 }
 
 // choose returns an alternative. It avoids alternatives that allow only null.
 func (m *maker) choose(items []*source.Node) *source.Node {
-	var telling []*source.Node
-	for _, item := range items {
-		if t := item.Get("type"); t == nil || t.Text != "null" {
-			telling = append(telling, item)
-		}
-	}
+	telling := slices.DeleteFunc(slices.Clone(items), func(n *source.Node) bool { return schematree.Declared(n) == schematree.Null })
 	if len(telling) == 0 || m.branch >= attempts/4 {
 		telling = items
 	}
@@ -215,40 +208,42 @@ func (m *maker) choose(items []*source.Node) *source.Node {
 
 // isRecursive reports whether an enclosing value is generated from one of the schemas or from the target of its $ref.
 func (m *maker) isRecursive(schemas []*source.Node) bool {
-	for _, s := range schemas {
-		if m.inProgress[s] > 0 {
-			return true
-		}
-		if to, ok := m.schema.Target(s, "$ref"); ok && m.inProgress[to] > 0 {
-			return true
+	return slices.ContainsFunc(schemas, func(s *source.Node) bool {
+		to, ok := m.schema.Target(s, "$ref")
+		return m.inProgress[s] > 0 || ok && m.inProgress[to] > 0
+	})
+}
+
+// keywordValues returns the values of a keyword in the views.
+func keywordValues(views []*source.Node, keyword string) []*source.Node {
+	var all []*source.Node
+	for _, v := range views {
+		if n := v.Get(keyword); n != nil {
+			all = append(all, n)
 		}
 	}
-	return false
+	return all
 }
 
 // authorValue returns a value from const, enum, examples or default. It returns false if the views do not have such a
 // value.
 func (m *maker) authorValue(views []*source.Node, at place) (json.RawMessage, bool) {
-	for _, v := range views {
-		if c := v.Get("const"); c != nil {
-			return c.JSON(), true
-		}
+	if c := keywordValues(views, "const"); len(c) > 0 {
+		return c[0].JSON(), true
 	}
-	for _, v := range views {
-		if e := v.Get("enum"); e != nil && len(e.Items) > 0 {
-			return e.Items[(m.branch+m.turn+at.nth)%len(e.Items)].JSON(), true
-		}
+	if e := keywordValues(views, "enum"); len(e) > 0 && len(e[0].Items) > 0 {
+		return e[0].Items[(m.branch+m.turn+at.nth)%len(e[0].Items)].JSON(), true
 	}
 	if at.nth > 0 || m.branch > 1 {
 		return nil, false
 	}
-	for _, v := range views {
-		if e := v.Get("examples"); e != nil && len(e.Items) > 0 && m.limit.allows(e.Items[0]) {
+	for _, e := range keywordValues(views, "examples") {
+		if len(e.Items) > 0 && m.limit.allows(e.Items[0]) {
 			return e.Items[0].JSON(), true
 		}
 	}
-	for _, v := range views {
-		if d := v.Get("default"); d != nil && d.Kind != source.Null && at.depth > 0 && m.limit.allows(d) {
+	for _, d := range keywordValues(views, "default") {
+		if d.Kind != source.Null && at.depth > 0 && m.limit.allows(d) {
 			return d.JSON(), true
 		}
 	}

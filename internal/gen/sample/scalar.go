@@ -3,73 +3,74 @@ package sample
 import (
 	"encoding/json"
 	"math/big"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
 )
 
 // numberValue returns a number that satisfies the bounds of all views. It prefers small numbers.
 func numberValue(views []*source.Node, at place, integer bool) (json.RawMessage, bool) {
-	var low, high, step *big.Rat
-	lowOpen, highOpen := false, false
-	for _, v := range views {
-		for _, k := range []struct {
-			keyword string
-			open    bool
-		}{{"minimum", false}, {"exclusiveMinimum", true}} {
-			if r := rat(v.Get(k.keyword)); r != nil && (low == nil || r.Cmp(low) > 0 || r.Cmp(low) == 0 && k.open) {
-				low, lowOpen = r, k.open
-			}
-		}
-		for _, k := range []struct {
-			keyword string
-			open    bool
-		}{{"maximum", false}, {"exclusiveMaximum", true}} {
-			if r := rat(v.Get(k.keyword)); r != nil && (high == nil || r.Cmp(high) < 0 || r.Cmp(high) == 0 && k.open) {
-				high, highOpen = r, k.open
-			}
-		}
-		if r := rat(v.Get("multipleOf")); r != nil && r.Sign() > 0 {
-			if step == nil {
-				step = r
-			} else {
-				step = new(big.Rat).Mul(step, r) // a multiple of both if they are coprime
-			}
-		}
-	}
-	grid := step
-	if grid == nil {
-		grid = big.NewRat(1, 1)
-		if !integer && low != nil && high != nil {
-			if width := new(big.Rat).Sub(high, low); width.Sign() > 0 && width.Cmp(big.NewRat(2, 1)) <= 0 {
-				grid = width.Quo(width, big.NewRat(4, 1))
-			}
-		}
-	} else if integer && !grid.IsInt() {
-		grid = new(big.Rat).SetInt(grid.Num())
-	}
+	low, lowOpen := numberBound(views, "minimum", "exclusiveMinimum", 1)
+	high, highOpen := numberBound(views, "maximum", "exclusiveMaximum", -1)
+	grid, isStep := gridOf(views, integer, low, high)
 	x := big.NewRat(int64(1+at.nth), 1)
-	if step != nil || !x.IsInt() {
+	if isStep {
 		x.Mul(x, grid)
 	}
+	further := new(big.Rat).Mul(grid, big.NewRat(int64(at.nth), 1))
 	switch {
 	case low != nil && (x.Cmp(low) < 0 || lowOpen && x.Cmp(low) == 0):
 		x = nearestMultiple(low, grid, 1, lowOpen)
-		x.Add(x, new(big.Rat).Mul(grid, big.NewRat(int64(at.nth), 1)))
+		x.Add(x, further)
 	case high != nil && (x.Cmp(high) > 0 || highOpen && x.Cmp(high) == 0):
 		x = nearestMultiple(high, grid, -1, highOpen)
-		x.Sub(x, new(big.Rat).Mul(grid, big.NewRat(int64(at.nth), 1)))
+		x.Sub(x, further)
 	}
-	if integer && !x.IsInt() {
+	switch {
+	case x.IsInt():
+		return json.RawMessage(x.Num().String()), true
+	case integer:
 		return nil, false
 	}
-	if x.IsInt() {
-		return json.RawMessage(x.Num().String()), true
+	return json.RawMessage(strings.TrimRight(x.FloatString(12), "0")), true
+}
+
+// numberBound returns the tightest bound that two keywords specify, or nil. open reports whether the bound itself is
+// excluded. sign is 1 for a lower bound and -1 for an upper bound.
+func numberBound(views []*source.Node, inclusive, exclusive string, sign int) (bound *big.Rat, open bool) {
+	for _, keyword := range []string{inclusive, exclusive} {
+		for _, n := range keywordValues(views, keyword) {
+			r, ok := new(big.Rat).SetString(n.Text)
+			if ok && (bound == nil || r.Cmp(bound)*sign > 0 || r.Cmp(bound) == 0 && keyword == exclusive) {
+				bound, open = r, keyword == exclusive
+			}
+		}
 	}
-	text := strings.TrimRight(x.FloatString(12), "0")
-	return json.RawMessage(text), true
+	return bound, open
+}
+
+// gridOf returns the distance between the candidates. isStep reports whether multipleOf determines it.
+func gridOf(views []*source.Node, integer bool, low, high *big.Rat) (grid *big.Rat, isStep bool) {
+	grid = big.NewRat(1, 1)
+	for _, n := range keywordValues(views, "multipleOf") {
+		if step, ok := new(big.Rat).SetString(n.Text); ok && step.Sign() > 0 {
+			grid, isStep = grid.Mul(grid, step), true // a multiple of all steps if they are coprime
+		}
+	}
+	switch {
+	case isStep && integer:
+		return grid.SetInt(grid.Num()), true
+	case isStep || integer || low == nil || high == nil:
+		return grid, isStep
+	}
+	if width := new(big.Rat).Sub(high, low); width.Sign() > 0 && width.Cmp(big.NewRat(2, 1)) <= 0 {
+		grid.Quo(width, big.NewRat(4, 1))
+	}
+	return grid, false
 }
 
 // nearestMultiple returns the multiple of grid that is nearest to b in the given direction. If open is set, the result
@@ -83,17 +84,6 @@ func nearestMultiple(b, grid *big.Rat, direction int, open bool) *big.Rat {
 		x.Mul(new(big.Rat).SetInt(n), grid)
 	}
 	return x
-}
-
-func rat(n *source.Node) *big.Rat {
-	if n == nil || n.Kind != source.Number {
-		return nil
-	}
-	r, ok := new(big.Rat).SetString(n.Text)
-	if !ok {
-		return nil
-	}
-	return r
 }
 
 // formatExamples maps the formats of JSON Schema to examples. The character % is replaced with a digit to generate
@@ -114,33 +104,26 @@ var wordExamples = map[string]string{
 
 // stringValue returns a string for the format, pattern and length limits of the views.
 func (m *maker) stringValue(views []*source.Node, at place) (string, bool) {
-	least := int(tightestBound(views, "minLength", true, 0))
-	most := int(tightestBound(views, "maxLength", false, 1<<20))
+	least, most := sizeBound(views, "minLength", 1, 0), sizeBound(views, "maxLength", -1, 1<<20)
 	if least > 10_000 {
 		return "", false
 	}
-	for _, v := range views {
-		if f := v.Get("format"); f != nil {
-			if s, ok := formatExamples[f.Text]; ok {
-				return strings.Replace(s, "%", strconv.Itoa(at.nth%10), 1), true
-			}
+	for _, f := range keywordValues(views, "format") {
+		if s, ok := formatExamples[f.Text]; ok {
+			return strings.Replace(s, "%", strconv.Itoa(at.nth%10), 1), true
 		}
 	}
-	for _, v := range views {
-		if e := v.Get("contentEncoding"); e != nil && e.Text == "base64" {
-			return "ZXhhbXBsZQ==", true
-		}
+	if slices.ContainsFunc(keywordValues(views, "contentEncoding"), func(e *source.Node) bool { return e.Text == "base64" }) {
+		return "ZXhhbXBsZQ==", true
 	}
-	for _, v := range views {
-		if p := v.Get("pattern"); p != nil {
-			for extra := range 8 {
-				s, ok := matchingString(p.Text, m.branch+at.nth+extra*3)
-				if n := len([]rune(s)); ok && n >= least && n <= most {
-					return s, true
-				}
+	if patterns := keywordValues(views, "pattern"); len(patterns) > 0 {
+		for extra := range 8 {
+			s, ok := matchingString(patterns[0].Text, m.branch+at.nth+extra*3)
+			if n := utf8.RuneCountInString(s); ok && n >= least && n <= most {
+				return s, true
 			}
-			return "", false
 		}
+		return "", false
 	}
 	s := examplePhrase(at.name)
 	if at.nth > 0 {
