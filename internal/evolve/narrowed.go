@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/mcpe-gen/mcpe-gen/internal/schematree"
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
@@ -47,10 +48,6 @@ func inputClosed(p pair, report func(string, string)) {
 	}
 }
 
-// assertedFormats is the set of formats that JSON Schema defines. Any other format accepts every string.
-var assertedFormats = canonicalTexts(`date-time date time duration email idn-email hostname idn-hostname ipv4 ipv6 uri uri-reference iri
-	iri-reference uuid uri-template json-pointer relative-json-pointer regex`)
-
 // widerFormats maps a format to the formats that accept all of its strings.
 var widerFormats = map[string][]string{
 	canonicalText("uri"):           {canonicalText("uri-reference"), canonicalText("iri"), canonicalText("iri-reference")},
@@ -73,15 +70,9 @@ func isImplied(have map[string]bool, want string) bool {
 	return false
 }
 
-// encodings is the set of contentEncodings that affect validity and types.
-var encodings = canonicalTexts("base64")
-
-// Asserted reports whether JSON Schema defines the format. The runtime checks arguments against such formats.
-func Asserted(format string) bool { return assertedFormats[canonicalText(format)] }
-
-func canonicalTexts(words string) map[string]bool {
+func canonicalTexts(words []string) map[string]bool {
 	set := map[string]bool{}
-	for w := range strings.FieldsSeq(words) {
+	for _, w := range words {
 		set[canonicalText(w)] = true
 	}
 	return set
@@ -95,7 +86,7 @@ var (
 )
 
 // effective maps a keyword to the values that have an effect, as JSON texts. All values of other keywords have one.
-var effective = map[string]map[string]bool{"format": assertedFormats, "contentEncoding": encodings}
+var effective = map[string]map[string]bool{"format": canonicalTexts(schematree.Formats), "contentEncoding": canonicalTexts([]string{"base64"})}
 
 // eachAdded calls f for each keyword that is new or different in narrow. changed reports whether wide has the keyword.
 func eachAdded(keywords []string, wide, narrow place, f func(keyword string, changed bool)) {

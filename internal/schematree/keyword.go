@@ -97,6 +97,12 @@ func DialectOf(uri string) *Dialect {
 // Bounds lists the keywords for the lower and the upper bound of a value, type by type.
 var Bounds = [][2]string{{"minimum", "maximum"}, {"minLength", "maxLength"}, {"minItems", "maxItems"}, {"minProperties", "maxProperties"}}
 
+// Formats lists the formats of JSON Schema. The runtime checks strings against them. Any other format accepts all values.
+var Formats = []string{
+	"date", "date-time", "duration", "email", "hostname", "idn-email", "idn-hostname", "ipv4", "ipv6", "iri", "iri-reference",
+	"json-pointer", "regex", "relative-json-pointer", "time", "uri", "uri-reference", "uri-template", "uuid",
+}
+
 // commonKeywords holds the keywords that all dialects share.
 var commonKeywords = mergeKeywords(map[string]Keyword{
 	"$ref":                 {Refers: true},

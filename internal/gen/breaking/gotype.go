@@ -4,10 +4,12 @@ import (
 	"fmt"
 	"math"
 	"math/big"
+	"slices"
 
 	"github.com/mcpe-gen/mcpe-gen/internal/evolve"
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/ir"
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
+	"github.com/mcpe-gen/mcpe-gen/internal/schematree"
 )
 
 // The rules here concern Go types that the author chose by x-go-type or in the configuration. A schema cannot tell
@@ -55,7 +57,7 @@ func (s side) goType(schemas []*source.Node, input bool) (ir.GoType, bool) {
 					continue
 				}
 				if keyword == "format" {
-					if g, ok := s.of.Go.Formats[t.Text]; ok && !(input && evolve.Asserted(t.Text)) {
+					if g, ok := s.of.Go.Formats[t.Text]; ok && !(input && slices.Contains(schematree.Formats, t.Text)) {
 						return g, true
 					}
 				} else if g, err := ir.ParseGoType(t.Text); err == nil {

@@ -9,12 +9,6 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/suggest"
 )
 
-// stringFormats lists the formats of JSON Schema. The runtime asserts them only for strings.
-var stringFormats = []string{
-	"date", "date-time", "duration", "email", "hostname", "idn-email", "idn-hostname", "ipv4", "ipv6", "iri", "iri-reference",
-	"json-pointer", "regex", "relative-json-pointer", "time", "uri", "uri-reference", "uri-template", "uuid",
-}
-
 // otherFormats lists the formats in the OpenAPI registry. The runtime does not assert them.
 var otherFormats = []string{
 	"base64url", "binary", "byte", "char", "commonmark", "decimal", "decimal128", "double", "double-int", "float", "html",
@@ -36,7 +30,7 @@ func (l *loader) checkFormat(r *root, n, v *source.Node) {
 	if slices.Contains(l.o.Formats, name) {
 		return
 	}
-	if slices.Contains(stringFormats, name) {
+	if slices.Contains(schematree.Formats, name) {
 		if types := schematree.Declared(n); types != 0 && types&schematree.String == 0 {
 			l.fail(r, source.New("MCPE131", v.Range, "format %s is for strings and has no effect on values of type %s", name, types).
 				WithHint("leave it out, or write type: string"))
@@ -59,10 +53,10 @@ func nearFormat(name string) string {
 		return known
 	}
 	bare := strings.ReplaceAll(plain, "-", "")
-	for _, f := range stringFormats {
+	for _, f := range schematree.Formats {
 		if strings.ReplaceAll(f, "-", "") == bare {
 			return f
 		}
 	}
-	return suggest.Nearest(plain, stringFormats)
+	return suggest.Nearest(plain, schematree.Formats)
 }
