@@ -108,24 +108,17 @@ func eachAdded(keywords []string, wide, narrow place, f func(keyword string, cha
 	}
 }
 
-func inputFormatChanged(p pair, report func(string, string)) {
-	eachAdded(formats, p.old, p.new, func(keyword string, changed bool) {
-		if changed {
-			report("", keyword+" has changed")
-		} else {
-			report("", keyword+" is new")
-		}
-	})
-}
-
-func inputPatternChanged(p pair, report func(string, string)) {
-	eachAdded(patterns, p.old, p.new, func(keyword string, changed bool) {
-		if changed {
-			report("", "pattern has changed")
-		} else {
-			report("", "pattern is new")
-		}
-	})
+// inputChanged returns the function of a rule about new and different values of the keywords.
+func inputChanged(keywords []string) func(p pair, report func(string, string)) {
+	return func(p pair, report func(string, string)) {
+		eachAdded(keywords, p.old, p.new, func(keyword string, changed bool) {
+			if changed {
+				report("", keyword+" has changed")
+			} else {
+				report("", keyword+" is new")
+			}
+		})
+	}
 }
 
 func inputConstraintAdded(p pair, report func(string, string)) {

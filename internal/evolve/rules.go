@@ -112,11 +112,11 @@ var rules = []rule{
 	},
 	{
 		Rule:    Rule{"INPUT_FORMAT_CHANGED", Wire, "An argument's format or encoding was added or changed.", input, true},
-		variant: inputFormatChanged,
+		variant: inputChanged(formats),
 	},
 	{
 		Rule:    Rule{"INPUT_PATTERN_CHANGED", Wire, "An argument's pattern was added or changed.", input, true},
-		variant: inputPatternChanged,
+		variant: inputChanged(patterns),
 	},
 	{
 		Rule:    Rule{"INPUT_CONSTRAINT_ADDED", Wire, "A constraint other than a bound, format or pattern was added to an argument.", input, true},
