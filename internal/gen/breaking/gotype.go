@@ -34,11 +34,7 @@ func chosenType(s, now side, change evolve.Change) (string, bool) {
 		if len(tokens) == 0 {
 			return "", false
 		}
-		n := 1
-		switch tokens[0] {
-		case "properties", "patternProperties", "prefixItems":
-			n = min(2, len(tokens))
-		}
+		n := stepLength(tokens)
 		if here = subschemas(s.of.Set, here, tokens[:n]); len(here) == 0 {
 			return "", false
 		}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/schema"
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
+	"github.com/mcpe-gen/mcpe-gen/internal/schematree"
 )
 
 // locate returns the schema at a path from evolve. It follows references, allOf, anyOf and oneOf, because the path does
@@ -14,11 +15,7 @@ func locate(set *schema.Set, root *source.Node, pointer string) (n *source.Node,
 	tokens, _ := source.SplitPointer(pointer)
 	here := []*source.Node{root}
 	for len(tokens) > 0 {
-		n := 1
-		switch tokens[0] {
-		case "properties", "patternProperties", "prefixItems":
-			n = min(2, len(tokens))
-		}
+		n := stepLength(tokens)
 		next := subschemas(set, here, tokens[:n])
 		if len(next) == 0 {
 			return keywordOwner(set, here, tokens[0]), false
@@ -26,6 +23,15 @@ func locate(set *schema.Set, root *source.Node, pointer string) (n *source.Node,
 		here, tokens = next, tokens[n:]
 	}
 	return here[0], true
+}
+
+// stepLength returns the number of tokens that lead from a schema to its subschema: a keyword and, if its value contains
+// several schemas, a name or an index.
+func stepLength(tokens []string) int {
+	if k, _ := schematree.Any.Keyword(tokens[0]); k.Holds == schematree.Map || k.Holds == schematree.List {
+		return min(2, len(tokens))
+	}
+	return 1
 }
 
 // keywordOwner returns the schema that contains the keyword, among the nodes and the schemas that they refer to.
