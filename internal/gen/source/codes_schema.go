@@ -8,7 +8,7 @@ var schemaCodes = []Code{
 	{ID: "MCPE131", Title: "keyword without effect", Severity: Warning, Explanation: "JSON Schema ignores keywords that it does not know, so a misspelt one checks nothing: `requried: [id]` leaves id " +
 		"optional. You get the warning for names close to a known keyword, for keywords of another dialect, for OpenAPI's " +
 		"nullable, and for names that cannot be keywords: with a space, or without a value, as when a comma in unquoted " +
-		"prose ends it. A member that stands beside properties instead of below it is one, too. You also get it for a format " +
+		"prose ends it. A member next to `properties` instead of below it has the same effect. The warning is also given for a format " +
 		"close to a known one, for a string format on a number, for a pattern between slashes, and for a value that an enum " +
 		"lists twice. Keywords and formats of your own are allowed."},
 	{ID: "MCPE132", Title: "dialect not supported", Explanation: "`$schema` at the top of an inputSchema, a payloadSchema or an entry of schemas sets the dialect: " +

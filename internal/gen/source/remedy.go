@@ -71,7 +71,7 @@ func (p *parser) suggestFix(message string, at Position) string {
 	case here == '@' || here == '`':
 		return "quote the value: a text of YAML cannot begin with " + string(here)
 	case tightColon.MatchString(line):
-		return "put a space behind the colon: " + tightColon.ReplaceAllString(line, "$1: $2")
+		return "put a space after the colon: " + tightColon.ReplaceAllString(line, "$1: $2")
 	case strings.Contains(message, "quoted scalar"):
 		return "close the text with the quote that it begins with"
 	case strings.Contains(message, "parsing a flow node"):

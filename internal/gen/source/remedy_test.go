@@ -42,7 +42,7 @@ func TestRemedies(t *testing.T) {
 		{"a.json", "{\"a\": [1, 2", `1:12 close what is open`},
 		{"a.json", "{\"a\": }]", `1:7 `},
 		{"a.json", `{"a": 1,}`, `1:9 remove the comma before it`},
-		{"a.yaml", "events:\n  - name: a\n    description:Fires now \n", `3:5 put a space behind the colon: description: Fires now`},
+		{"a.yaml", "events:\n  - name: a\n    description:Fires now \n", `3:5 put a space after the colon: description: Fires now`},
 		{"a.yaml", "a:\n  - b: 1\n   \u00a0c: 1\n", `3:4 indent with spaces`},
 		{"a.yaml", "a:\n\u2003 b: 1\n c: 2\n", `2:1 indent with spaces`},
 		{"a.yaml", "a:\n<<<<<<< HEAD\n  b: 1\n=======\n  b: 2\n>>>>>>> theirs\n", `2:1 keep one of the two versions`},

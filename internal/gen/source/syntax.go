@@ -83,7 +83,7 @@ func (p *parser) wideSpace(at int) (Diagnostic, bool) {
 	return Diagnostic{}, false
 }
 
-// wideIndentation matches the first character in the indentation of a line that looks like a space and is none.
+// wideIndentation matches the first character in the indentation of a line that only looks like a space.
 var wideIndentation = regexp.MustCompile(`^ *([\x{a0}\x{1680}\x{2000}-\x{200b}\x{202f}\x{205f}\x{3000}])`)
 
 // commentedValue returns a diagnostic if a value within braces starts with #, as in {$ref: #/schemas/Task}. YAML treats
