@@ -16,8 +16,7 @@ import (
 func TestCommandsOfPages(t *testing.T) {
 	tree := func() *cobra.Command { return newRoot(newCommand(io.Discard, io.Discard, cli.VersionOf(nil))) }
 	clitest.CommandsOfPages(t, 100, tree)
-	for line, wrong := range map[string]bool{"generate --chekc": true, "genrate": true, "explain": true, "explain MCPE141": false, "-q lint --strict": false,
-		"doctor": true} {
+	for line, wrong := range map[string]bool{"generate --chekc": true, "genrate": true, "explain": true, "explain MCPE141": false, "-q lint --strict": false} {
 		if err := clitest.Parses(tree(), line); (err != nil) != wrong {
 			t.Errorf("%s: %v", line, err)
 		}

@@ -118,7 +118,6 @@ func newRoot(c *command) *cobra.Command {
 
 	root.AddCommand(newInit(c), newGenerate(c), newLint(c), newBreaking(c), newRules(c), newExplain(c), newInspect(c), newSchema(c), newImport(c),
 		newExport(c), newDocs(c), newServe(c), newListen(c), newBridge(c), newAdmin(c))
-	root.AddCommand(movedVerbs(c)...)
 	return root
 }
 

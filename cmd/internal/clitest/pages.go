@@ -12,8 +12,6 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/cobra/doc"
 	"github.com/spf13/pflag"
-
-	"github.com/mcpe-gen/mcpe-gen/cmd/internal/cli"
 )
 
 // Block matches a fenced code block on a page. Its submatches are the language and the text.
@@ -133,9 +131,6 @@ func Parses(root *cobra.Command, line string) error {
 	verb.Flags().Visit(func(f *pflag.Flag) { asked = asked || f.Name == "help" || f.Name == "version" })
 	if asked {
 		return nil
-	}
-	if verb.Hidden {
-		return cli.Usagef("%s has moved", verb.Name())
 	}
 	return verb.ValidateArgs(verb.Flags().Args())
 }
