@@ -110,18 +110,23 @@ func layer(node string) string {
 	return node
 }
 
-// TestTopicIsIndependent checks that package topic links neither webhooks nor the SDK.
-func TestTopicIsIndependent(t *testing.T) {
-	out, err := exec.Command("go", "list", "-deps", runtimePath+"internal/topic").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	refused := []string{"github.com/modelcontextprotocol/go-sdk", runtimePath + "webhook", runtimePath + "internal/webhooks/delivery",
-		runtimePath + "internal/webhooks/netguard", runtimePath + "server", runtimePath + "internal/port", runtimePath + "internal/feed"}
-	for dep := range strings.FieldsSeq(string(out)) {
-		for _, r := range refused {
-			if dep == r || strings.HasPrefix(dep, r+"/") {
-				t.Errorf("internal/topic links %s", dep)
+// TestIndependent checks that package topic links neither webhooks nor the SDK, and the generator no SDK.
+func TestIndependent(t *testing.T) {
+	const sdk = "github.com/modelcontextprotocol/go-sdk"
+	for packages, refused := range map[string][]string{
+		"./runtime/internal/topic": {sdk, runtimePath + "webhook", runtimePath + "internal/webhooks/delivery",
+			runtimePath + "internal/webhooks/netguard", runtimePath + "server", runtimePath + "internal/port", runtimePath + "internal/feed"},
+		"./internal/gen/...": {sdk, "golang.org/x/oauth2", runtimePath + "server", runtimePath + "client", runtimePath + "readtool", runtimePath + "internal"},
+	} {
+		out, err := exec.Command("go", "list", "-C", "..", "-deps", packages).Output()
+		if err != nil || len(out) == 0 {
+			t.Fatalf("%s: %v", packages, err)
+		}
+		for dep := range strings.FieldsSeq(string(out)) {
+			for _, r := range refused {
+				if dep == r || strings.HasPrefix(dep, r+"/") {
+					t.Errorf("%s links %s", packages, dep)
+				}
 			}
 		}
 	}

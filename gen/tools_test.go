@@ -10,7 +10,7 @@ import (
 
 	"github.com/mcpe-gen/mcpe-gen/gen"
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/schema"
-	"github.com/mcpe-gen/mcpe-gen/runtime/readtool"
+	"github.com/mcpe-gen/mcpe-gen/internal/toolschema"
 )
 
 // TestToolsFile: the schemas of tools.json, with the $defs of the document put into them, describe what
@@ -53,19 +53,19 @@ func TestToolsFile(t *testing.T) {
 		set, _ := schema.Load([]string{file}, schema.Options{})
 		for _, e := range set.Files[0].Events {
 			for _, tool := range doc.Tools {
-				if tool.Name != readtool.Name(e.Name) || e.ToolCursor != "" || e.ToolMaxEvents != "" || e.ToolWait != "" || e.ToolSince != "" {
+				if tool.Name != toolschema.Name(e.Name) || e.ToolCursor != "" || e.ToolMaxEvents != "" || e.ToolWait != "" || e.ToolSince != "" {
 					continue
 				}
-				input, err := readtool.InputSchema(set.Published(e.Input), readtool.ArgumentNames{
-					Cursor: readtool.CursorArgument, MaxEvents: readtool.MaxEventsArgument, Wait: readtool.WaitArgument,
-					Quiet: readtool.QuietArgument, Since: readtool.SinceArgument})
+				input, err := toolschema.InputSchema(set.Published(e.Input), toolschema.ArgumentNames{
+					Cursor: toolschema.CursorArgument, MaxEvents: toolschema.MaxEventsArgument, Wait: toolschema.WaitArgument,
+					Quiet: toolschema.QuietArgument, Since: toolschema.SinceArgument})
 				if err != nil {
 					t.Fatal(err)
 				}
 				for _, c := range []struct {
 					want json.RawMessage
 					got  map[string]any
-				}{{input, tool.InputSchema}, {readtool.OutputSchema(set.Published(e.Payload)), tool.OutputSchema}} {
+				}{{input, tool.InputSchema}, {toolschema.OutputSchema(set.Published(e.Payload)), tool.OutputSchema}} {
 					var want map[string]any
 					if err := json.Unmarshal(c.want, &want); err != nil {
 						t.Fatal(err)

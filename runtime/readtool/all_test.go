@@ -5,6 +5,7 @@ import (
 	"reflect"
 	"testing"
 
+	"github.com/mcpe-gen/mcpe-gen/internal/toolschema"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/impl/eventsimpl"
 	"github.com/mcpe-gen/mcpe-gen/runtime/readtool"
@@ -24,11 +25,18 @@ func TestAll(t *testing.T) {
 	info := func(name string) events.Info {
 		return events.Info{Name: name, Description: "D", InputSchema: json.RawMessage(`{"type":"object"}`), PayloadSchema: json.RawMessage(`{"type":"object"}`)}
 	}
+	waits := readtool.Of(info("w.made"))
+	waits.WaitArgument = "seconds"
+	input, err := toolschema.InputSchema(info("w.made").InputSchema, toolschema.ArgumentNames{Wait: "seconds"}.WithDefaults())
+	if err != nil {
+		t.Fatal(err)
+	}
+	waits.Tool.InputSchema = input
 	want := []readtool.Tool{
 		readtool.Of(info("z.made")),
 		readtool.New(info("a.made"), "fetch", "cursor", "maxEvents"),
 		readtool.New(info("m.made"), "read_m_made", "after", "n"),
-		readtool.NewNamed(info("w.made"), "read_w_made", readtool.ArgumentNames{Wait: "seconds"}),
+		waits,
 		readtool.Of(events.Info{Name: "broken"}),
 	}
 	if got := readtool.All(s); !reflect.DeepEqual(got, want) {

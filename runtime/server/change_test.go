@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/mcpe-gen/mcpe-gen/internal/toolschema"
 	"github.com/mcpe-gen/mcpe-gen/internal/validate"
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
@@ -168,7 +169,7 @@ func TestSharedDefinitions(t *testing.T) {
 	}
 	for _, tool := range tools {
 		got, err := json.Marshal(tool.Tool.OutputSchema)
-		if want := readtool.OutputSchema(described.Describe(tool.Event).PayloadSchema); err != nil || string(got) != string(want) {
+		if want := toolschema.OutputSchema(described.Describe(tool.Event).PayloadSchema); err != nil || string(got) != string(want) {
 			t.Errorf("%s has the outputSchema\n%s, want\n%s (%v)", tool.Tool.Name, got, want, err)
 		}
 	}

@@ -258,7 +258,7 @@ var limits = map[string]limit{
 	}},
 	"Test of one subscriber under the append lock": {value: fmt.Sprint(topic.MaxCost, " ns"), test: "internal/topic.TestMayMatchIsBounded"},
 
-	"inputSchema of a tool without references": {value: bytesText(schematree.MaxInlined), test: "readtool.TestInputSchemaIsBounded"},
+	"inputSchema of a tool without references": {value: bytesText(schematree.MaxInlined), test: "../internal/toolschema.TestInputSchemaIsBounded"},
 
 	// Of the carriers.
 	"Body of a request over HTTP":                                  {value: "4 MiB", test: "transport.TestParityWithSDK"},
@@ -346,12 +346,12 @@ func secondsText(d time.Duration) string { return fmt.Sprint(d.Seconds(), " s") 
 
 // testExists looks for a test function in the sources of a package below runtime.
 func testExists(t *testing.T, name string) bool {
-	pkg, function, _ := strings.Cut(name, ".")
-	files, err := filepath.Glob(filepath.Join("..", filepath.FromSlash(pkg), "*_test.go"))
+	dot := strings.LastIndex(name, ".")
+	files, err := filepath.Glob(filepath.Join("..", filepath.FromSlash(name[:dot]), "*_test.go"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	declared := regexp.MustCompile(`(?m)^func ` + regexp.QuoteMeta(function) + `\(`)
+	declared := regexp.MustCompile(`(?m)^func ` + regexp.QuoteMeta(name[dot+1:]) + `\(`)
 	for _, f := range files {
 		source, err := os.ReadFile(f)
 		if err != nil {

@@ -10,8 +10,8 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/mcpe-gen/mcpe-gen/internal/toolschema"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/part"
-	"github.com/mcpe-gen/mcpe-gen/runtime/readtool"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/memory"
@@ -203,7 +203,7 @@ func (o Options) withDefaults() Options {
 	setDefault(&o.MaxEvents, min(100, o.MaxEventsCap))
 	o.MaxEvents = min(o.MaxEvents, o.MaxEventsCap)
 	o.MaxWait = cmp.Or(o.MaxWait, 30*time.Second)
-	o.MaxToolWait = cmp.Or(o.MaxToolWait, readtool.MaxWaitSeconds*time.Second)
+	o.MaxToolWait = cmp.Or(o.MaxToolWait, toolschema.MaxWaitSeconds*time.Second)
 	o.Reauthorize = cmp.Or(o.Reauthorize, 5*time.Minute)
 	o.Checks.Calls = cmp.Or(o.Checks.Calls, defaultCalls)
 	o.Checks.CallsPerPrincipal = cmp.Or(o.Checks.CallsPerPrincipal, defaultCallsEach)

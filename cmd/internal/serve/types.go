@@ -8,6 +8,7 @@ import (
 
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/schema"
 	"github.com/mcpe-gen/mcpe-gen/internal/published"
+	"github.com/mcpe-gen/mcpe-gen/internal/toolschema"
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/readtool"
@@ -55,9 +56,14 @@ func TypeOf(set *schema.Set, e *schema.Event) (events.Type[json.RawMessage, json
 // readTool returns the read tool of an event type with the names from its event file. It returns false if the type's
 // arguments conflict with those of the tool.
 func readTool(e *schema.Event, info events.Info) (readtool.Tool, bool) {
-	tool := readtool.NewNamed(info, cmp.Or(e.ToolName, readtool.Name(e.Name)),
-		readtool.ArgumentNames{Cursor: e.ToolCursor, MaxEvents: e.ToolMaxEvents, Wait: e.ToolWait, Quiet: e.ToolQuiet, Since: e.ToolSince})
-	return tool, tool.Tool.InputSchema != nil
+	n := toolschema.ArgumentNames{Cursor: e.ToolCursor, MaxEvents: e.ToolMaxEvents, Wait: e.ToolWait, Quiet: e.ToolQuiet, Since: e.ToolSince}.WithDefaults()
+	input, err := toolschema.InputSchema(info.InputSchema, n)
+	if err != nil {
+		return readtool.Tool{}, false
+	}
+	tool := readtool.New(info, cmp.Or(e.ToolName, toolschema.Name(e.Name)), n.Cursor, n.MaxEvents)
+	tool.WaitArgument, tool.QuietArgument, tool.SinceArgument, tool.Tool.InputSchema = n.Wait, n.Quiet, n.Since, input
+	return tool, true
 }
 
 // registerTypes registers all event types of the files except those without a usable delivery mode.

@@ -2,7 +2,6 @@ package breaking
 
 import (
 	"crypto/sha256"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -13,8 +12,8 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/rule"
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/schema"
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
+	"github.com/mcpe-gen/mcpe-gen/internal/toolschema"
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
-	"github.com/mcpe-gen/mcpe-gen/runtime/readtool"
 )
 
 // A side is one version of an event type.
@@ -266,18 +265,14 @@ func readToolChanged(old, new side, report func(source.Range, source.Diagnostic)
 	}
 }
 
-// hasTool reports whether the read tool can add its arguments to the event's arguments.
-func hasTool(e side) bool {
-	var refused *readtool.SchemaError
-	_, err := readtool.InputSchema(e.of.Set.Published(e.Input), readtool.ArgumentNames{Cursor: e.ToolCursor, MaxEvents: e.ToolMaxEvents, Wait: e.ToolWait})
-	return !errors.As(err, &refused) || refused.Keyword == ""
-}
+// hasTool reports whether the event type has a read tool.
+func hasTool(e side) bool { return toolschema.IsExtensible(e.of.Set.Published(e.Input)) }
 
 func toolName(e side) string {
 	if e.ToolName != "" {
 		return e.ToolName
 	}
-	return readtool.Name(e.Name)
+	return toolschema.Name(e.Name)
 }
 
 func orElse(s, otherwise string) string {

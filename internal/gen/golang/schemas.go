@@ -12,9 +12,9 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/schema"
 	"github.com/mcpe-gen/mcpe-gen/internal/published"
 	"github.com/mcpe-gen/mcpe-gen/internal/schematree"
+	"github.com/mcpe-gen/mcpe-gen/internal/toolschema"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/impl/eventsimpl"
-	"github.com/mcpe-gen/mcpe-gen/runtime/readtool"
 )
 
 // Names of the schema variables in the package file. They are unlikely to collide with the names of imported packages.
@@ -206,17 +206,17 @@ func eventDescription(e *ir.Event, o Options) []byte {
 }
 
 // toolNames returns the tool and argument names of a read tool that differ from the defaults.
-func toolNames(e *ir.Event) readtool.Names {
+func toolNames(e *ir.Event) toolschema.Names {
 	other := func(name, usual string) string {
 		if name == usual {
 			return ""
 		}
 		return name
 	}
-	return readtool.Names{Name: other(e.Tool.Name, readtool.Name(e.Schema.Name)), ArgumentNames: readtool.ArgumentNames{
-		Cursor: other(e.Tool.Cursor, readtool.CursorArgument), MaxEvents: other(e.Tool.MaxEvents, readtool.MaxEventsArgument),
-		Wait: other(e.Tool.Wait, readtool.WaitArgument), Quiet: other(e.Tool.Quiet, readtool.QuietArgument),
-		Since: other(e.Tool.Since, readtool.SinceArgument)}}
+	return toolschema.Names{Name: other(e.Tool.Name, toolschema.Name(e.Schema.Name)), ArgumentNames: toolschema.ArgumentNames{
+		Cursor: other(e.Tool.Cursor, toolschema.CursorArgument), MaxEvents: other(e.Tool.MaxEvents, toolschema.MaxEventsArgument),
+		Wait: other(e.Tool.Wait, toolschema.WaitArgument), Quiet: other(e.Tool.Quiet, toolschema.QuietArgument),
+		Since: other(e.Tool.Since, toolschema.SinceArgument)}}
 }
 
 func matchRules(rules []schema.MatchRule) []events.MatchRule {

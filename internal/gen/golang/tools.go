@@ -10,8 +10,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/ir"
 	"github.com/mcpe-gen/mcpe-gen/internal/published"
 	"github.com/mcpe-gen/mcpe-gen/internal/schematree"
-	"github.com/mcpe-gen/mcpe-gen/runtime/events"
-	"github.com/mcpe-gen/mcpe-gen/runtime/readtool"
+	"github.com/mcpe-gen/mcpe-gen/internal/toolschema"
 )
 
 // declareReadTools declares the function that lists all read tools of the package.
@@ -50,10 +49,9 @@ func toolsJSON(p *ir.Package, o Options) ([]byte, error) {
 			list = append(list, ',')
 		}
 		names := e.Tool.ArgumentNames()
-		t := readtool.NewNamed(events.Info{Name: e.Schema.Name, Description: e.Schema.Description}, e.Tool.Name, names).Tool
-		list = schematree.AppendString(append(list, `{"name":`...), t.Name)
-		list = schematree.AppendString(append(list, `,"description":`...), t.Description)
-		input, _ := readtool.InputSchema(e.InputSchema.JSON(), names) // validated by the model
+		list = schematree.AppendString(append(list, `{"name":`...), e.Tool.Name)
+		list = schematree.AppendString(append(list, `,"description":`...), toolschema.Description(e.Schema.Name, e.Schema.Description))
+		input, _ := toolschema.InputSchema(e.InputSchema.JSON(), names) // validated by the model
 		list = append(append(list, `,"inputSchema":`...), input...)
 		list = append(append(list, `,"outputSchema":`...), shared.output(e.PayloadSchema)...)
 		list = append(list, `,"annotations":{"readOnlyHint":true}}`...)
@@ -91,7 +89,7 @@ type movedDefinition struct {
 // same name.
 func (d *toolDefs) output(s *published.Schema) []byte {
 	short, own := withoutDefinitions(s.Short())
-	rest, stays := rewriteReferences(readtool.OutputSchema(short), func(ref string) string { return ref })
+	rest, stays := rewriteReferences(toolschema.OutputSchema(short), func(ref string) string { return ref })
 	here := map[string]string{}
 	var names []string
 	add := func(name string, m movedDefinition) {
@@ -117,7 +115,7 @@ func (d *toolDefs) output(s *published.Schema) []byte {
 		add(def.Name, m)
 	}
 	if stays {
-		return readtool.OutputSchema(s.JSON())
+		return toolschema.OutputSchema(s.JSON())
 	}
 	for _, name := range names {
 		if _, known := d.texts[name]; !known {

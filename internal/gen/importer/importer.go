@@ -13,8 +13,8 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/yaml"
 	"github.com/mcpe-gen/mcpe-gen/internal/schematree"
+	"github.com/mcpe-gen/mcpe-gen/internal/toolschema"
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
-	"github.com/mcpe-gen/mcpe-gen/runtime/readtool"
 )
 
 // Options describes the event file to write.
@@ -376,16 +376,16 @@ func (d *draft) fixTool(w *writer, code string) bool {
 func (d *draft) renameTool(w *writer) bool {
 	taken := map[string]bool{}
 	for _, other := range w.drafts {
-		name := readtool.Name(other.name)
+		name := toolschema.Name(other.name)
 		if n := other.node.Get("x-tool-name"); n != nil {
 			name = n.Text
 		}
 		taken[name] = true
 	}
-	base := readtool.Name(d.name)
+	base := toolschema.Name(d.name)
 	for i := 2; ; i++ {
 		end := "_" + strconv.Itoa(i)
-		if name := base[:min(len(base), readtool.MaxDefaultName-len(end))] + end; !taken[name] {
+		if name := base[:min(len(base), toolschema.MaxDefaultName-len(end))] + end; !taken[name] {
 			yaml.Set(d.node, "x-tool-name", yaml.Text(name))
 			return true
 		}
@@ -397,8 +397,8 @@ func (d *draft) renameTool(w *writer) bool {
 func (d *draft) renameArguments() bool {
 	properties := d.node.Get("inputSchema").Get("properties")
 	args := yaml.Object()
-	for _, name := range []string{readtool.CursorArgument, readtool.MaxEventsArgument, readtool.WaitArgument,
-		readtool.QuietArgument, readtool.SinceArgument} {
+	for _, name := range []string{toolschema.CursorArgument, toolschema.MaxEventsArgument, toolschema.WaitArgument,
+		toolschema.QuietArgument, toolschema.SinceArgument} {
 		as := name
 		for as = name; properties.Get(as) != nil; {
 			as = "read" + strings.ToUpper(as[:1]) + as[1:]

@@ -4,27 +4,27 @@ import (
 	"errors"
 
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
-	"github.com/mcpe-gen/mcpe-gen/runtime/readtool"
+	"github.com/mcpe-gen/mcpe-gen/internal/toolschema"
 )
 
 // readTool returns the read tool of an event type. If the event type cannot have a read tool, it reports the reason and
 // returns nil.
 func (b *builder) readTool(e *Event, names scope) *Tool {
 	t := &Tool{
-		Cursor:    orElse(e.Schema.ToolCursor, readtool.CursorArgument),
-		MaxEvents: orElse(e.Schema.ToolMaxEvents, readtool.MaxEventsArgument),
-		Wait:      orElse(e.Schema.ToolWait, readtool.WaitArgument),
-		Quiet:     orElse(e.Schema.ToolQuiet, readtool.QuietArgument),
-		Since:     orElse(e.Schema.ToolSince, readtool.SinceArgument),
+		Cursor:    orElse(e.Schema.ToolCursor, toolschema.CursorArgument),
+		MaxEvents: orElse(e.Schema.ToolMaxEvents, toolschema.MaxEventsArgument),
+		Wait:      orElse(e.Schema.ToolWait, toolschema.WaitArgument),
+		Quiet:     orElse(e.Schema.ToolQuiet, toolschema.QuietArgument),
+		Since:     orElse(e.Schema.ToolSince, toolschema.SinceArgument),
 		Custom: e.Schema.ToolName != "" || e.Schema.ToolCursor != "" || e.Schema.ToolMaxEvents != "" ||
 			e.Schema.ToolWait != "" || e.Schema.ToolQuiet != "" || e.Schema.ToolSince != "",
 	}
 	if !b.checkToolArguments(e, t) {
 		return nil
 	}
-	name := orElse(e.Schema.ToolName, readtool.Name(e.Schema.Name))
-	if full := len("read_") + len(e.Schema.Name); e.Schema.ToolName == "" && full > readtool.MaxDefaultName {
-		b.report(source.New("MCPE224", e.Schema.NameRange, "the read tool is called %s: read_ and the event's name have %d characters, and a default name at most %d", name, full, readtool.MaxDefaultName).
+	name := orElse(e.Schema.ToolName, toolschema.Name(e.Schema.Name))
+	if full := len("read_") + len(e.Schema.Name); e.Schema.ToolName == "" && full > toolschema.MaxDefaultName {
+		b.report(source.New("MCPE224", e.Schema.NameRange, "the read tool is called %s: read_ and the event's name have %d characters, and a default name at most %d", name, full, toolschema.MaxDefaultName).
 			WithHint("choose a name with x-tool-name"))
 	}
 	if !b.toolName(e, name, names) {
@@ -35,14 +35,14 @@ func (b *builder) readTool(e *Event, names scope) *Tool {
 }
 
 // ArgumentNames returns the names of the arguments that the tool adds to those of the event type.
-func (t *Tool) ArgumentNames() readtool.ArgumentNames {
-	return readtool.ArgumentNames{Cursor: t.Cursor, MaxEvents: t.MaxEvents, Wait: t.Wait, Quiet: t.Quiet, Since: t.Since}
+func (t *Tool) ArgumentNames() toolschema.ArgumentNames {
+	return toolschema.ArgumentNames{Cursor: t.Cursor, MaxEvents: t.MaxEvents, Wait: t.Wait, Quiet: t.Quiet, Since: t.Since}
 }
 
 // checkToolArguments returns false and reports a diagnostic if the tool cannot add its arguments to the inputSchema.
 func (b *builder) checkToolArguments(e *Event, t *Tool) bool {
-	_, err := readtool.InputSchema(e.InputSchema.JSON(), t.ArgumentNames())
-	var refused *readtool.SchemaError
+	_, err := toolschema.InputSchema(e.InputSchema.JSON(), t.ArgumentNames())
+	var refused *toolschema.SchemaError
 	switch {
 	case !errors.As(err, &refused):
 		return true
@@ -66,11 +66,11 @@ func (b *builder) toolName(e *Event, name string, names scope) bool {
 		at = n.Range
 	}
 	switch prev, taken := names[name]; {
-	case len(name) > readtool.MaxName:
-		b.report(source.New("MCPE221", at, "the read tool's name %s has %d characters, at most %d are allowed", name, len(name), readtool.MaxName).
+	case len(name) > toolschema.MaxName:
+		b.report(source.New("MCPE221", at, "the read tool's name %s has %d characters, at most %d are allowed", name, len(name), toolschema.MaxName).
 			WithHint("set x-tool-name on the event, or leave tools out: --emit server,client"))
 		return false
-	case !readtool.ValidName(name):
+	case !toolschema.ValidName(name):
 		b.report(source.New("MCPE221", at, "the read tool's name %q has other characters than letters, digits, _ and -", name).
 			WithHint("set x-tool-name on the event, or leave tools out: --emit server,client"))
 		return false

@@ -8,7 +8,7 @@ import (
 
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/schema"
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
-	"github.com/mcpe-gen/mcpe-gen/runtime/readtool"
+	"github.com/mcpe-gen/mcpe-gen/internal/toolschema"
 )
 
 var (
@@ -69,9 +69,9 @@ func eventNameStyle(p *pass) {
 // toolNameLong reports long names that an author chose. MCPE224 reports long default names.
 func toolNameLong(p *pass) {
 	check := func(at source.Range, e *schema.Event, name string) {
-		if n := len(name); n > readtool.MaxDefaultName {
+		if n := len(name); n > toolschema.MaxDefaultName {
 			p.addFinding(at, e, "shorten it: clients prefix names, such as mcp__github__, and many refuse more than 64 characters",
-				"the tool name %s has %d characters, more than %d", name, n, readtool.MaxDefaultName)
+				"the tool name %s has %d characters, more than %d", name, n, toolschema.MaxDefaultName)
 		}
 	}
 	for _, e := range p.Events {

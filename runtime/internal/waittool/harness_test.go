@@ -10,6 +10,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"go.uber.org/goleak"
 
+	"github.com/mcpe-gen/mcpe-gen/internal/toolschema"
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/eventtype/eventtypetest"
@@ -38,7 +39,7 @@ type bed struct {
 func newBed(t testing.TB) *bed {
 	b := &bed{t: t, refused: map[string]error{}, maxPage: 1 << 20, scan: 1000, closing: make(chan struct{})}
 	b.Options = Options{Host: b, MCP: mcp.NewServer(&mcp.Implementation{Name: "test", Version: "1"}, nil),
-		Log: &fault.Log{Logger: slog.New(slog.DiscardHandler)}, MaxWait: readtool.MaxWaitSeconds * time.Second, MaxParams: 1 << 16}
+		Log: &fault.Log{Logger: slog.New(slog.DiscardHandler)}, MaxWait: toolschema.MaxWaitSeconds * time.Second, MaxParams: 1 << 16}
 	return b
 }
 

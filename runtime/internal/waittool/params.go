@@ -8,11 +8,11 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/mcpe-gen/mcpe-gen/internal/toolschema"
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/topic"
-	"github.com/mcpe-gen/mcpe-gen/runtime/readtool"
 )
 
 // waitParams holds the arguments of the wait tool.
@@ -72,11 +72,11 @@ func decodeWait(raw json.RawMessage) (*waitParams, error) {
 	if p.cursor, err = textArgument(members, "cursor"); err != nil {
 		return nil, err
 	}
-	names := waitNames{readtool.CursorArgument, readtool.WaitArgument, readtool.QuietArgument, readtool.SinceArgument}
+	names := waitNames{toolschema.CursorArgument, toolschema.WaitArgument, toolschema.QuietArgument, toolschema.SinceArgument}
 	if err := p.decode(members, names, p.cursor, defaultWait); err != nil {
 		return nil, err
 	}
-	limit, err := limitArgument(members, readtool.MaxEventsArgument)
+	limit, err := limitArgument(members, toolschema.MaxEventsArgument)
 	if err != nil {
 		return nil, err
 	}
@@ -191,8 +191,8 @@ func secondsArgument(members map[string]jsontext.Value, name string) (*time.Dura
 		return nil, nil
 	}
 	n, err := strconv.ParseInt(string(v), 10, 64)
-	if err != nil || n < 0 || n > readtool.MaxWaitSeconds {
-		return nil, wrongArgument(fmt.Sprintf("is %s, must be an integer from 0 to %d", wire.Shown(string(v)), readtool.MaxWaitSeconds), name)
+	if err != nil || n < 0 || n > toolschema.MaxWaitSeconds {
+		return nil, wrongArgument(fmt.Sprintf("is %s, must be an integer from 0 to %d", wire.Shown(string(v)), toolschema.MaxWaitSeconds), name)
 	}
 	d := time.Duration(n) * time.Second
 	return &d, nil

@@ -197,7 +197,8 @@ func TestCOAL3OfTheType(t *testing.T) {
 	if err != nil || string(p.Arguments) != `{"quietSeconds":2,"since":1}` || how.since != nil || how.quiet != 0 || *how.wait != 3*time.Second {
 		t.Errorf("%s, %+v, %v", p.Arguments, how, err)
 	}
-	named := readtool.NewNamed(info, "read_e", readtool.ArgumentNames{Quiet: "joinFor", Since: "from"})
+	named := tool
+	named.QuietArgument, named.SinceArgument = "joinFor", "from"
 	p, how, err = toolParams(&named, json.RawMessage(`{"since":1,"from":"3m","joinFor":2,"waitSeconds":3}`))
 	if err != nil || string(p.Arguments) != `{"since":1}` || how.since.Age != 3*time.Minute || how.quiet != 2*time.Second {
 		t.Errorf("%s, %+v, %v", p.Arguments, how, err)

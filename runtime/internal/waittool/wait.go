@@ -12,11 +12,11 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/mcpe-gen/mcpe-gen/internal/toolargs"
+	"github.com/mcpe-gen/mcpe-gen/internal/toolschema"
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/fault"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/polling"
-	"github.com/mcpe-gen/mcpe-gen/runtime/readtool"
 )
 
 // Name is the name of the wait tool.
@@ -63,9 +63,9 @@ var (
 		`"arguments":{"type":"object","description":"The event type's arguments, by which it filters."}` +
 		`},"required":["name"],"additionalProperties":false}},` +
 		`"cursor":{"type":["string","null"],"description":"The cursor of the last result; without it waiting starts now, and what happened before is not told."},` +
-		`"waitSeconds":{"type":"integer","minimum":0,"maximum":` + strconv.Itoa(readtool.MaxWaitSeconds) + `,"default":` +
+		`"waitSeconds":{"type":"integer","minimum":0,"maximum":` + strconv.Itoa(toolschema.MaxWaitSeconds) + `,"default":` +
 		strconv.Itoa(int(defaultWait/time.Second)) + `,"description":"How long to wait for an occurrence when there is none."},` +
-		`"quietSeconds":{"type":"integer","minimum":0,"maximum":` + strconv.Itoa(readtool.MaxWaitSeconds) + `,"default":0,` +
+		`"quietSeconds":{"type":"integer","minimum":0,"maximum":` + strconv.Itoa(toolschema.MaxWaitSeconds) + `,"default":0,` +
 		`"description":"When there is an occurrence, collect what follows until nothing has come for so long, within waitSeconds; ` +
 		`0 returns it at once."},` +
 		`"since":{"type":["string","null"],"description":"Begin in the past: a duration such as 10m or an RFC 3339 date-time. ` +

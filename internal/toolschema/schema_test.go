@@ -1,4 +1,4 @@
-package readtool
+package toolschema
 
 import (
 	"encoding/json"
@@ -22,7 +22,7 @@ func TestInputSchema(t *testing.T) {
 		{"a $ref at the top", `{"$ref":"#/$defs/a~1b","$defs":{"a/b":{"type":"object","properties":{"self":{"$ref":"#/$defs/a~1b"}},"additionalProperties":false}}}`,
 			`{"self":{"self":{}},"cursor":"c"}`, `{"self":{"cursor":"c"}}`},
 	} {
-		got, err := InputSchema(json.RawMessage(c.in), ArgumentNames{}.withDefaults())
+		got, err := InputSchema(json.RawMessage(c.in), ArgumentNames{}.WithDefaults())
 		if err != nil {
 			t.Errorf("%s: %v", c.name, err)
 			continue
@@ -38,7 +38,7 @@ func TestInputSchema(t *testing.T) {
 func TestInputSchemaIsBounded(t *testing.T) {
 	for size, kept := range map[int]bool{20 << 10: false, 40 << 10: true} {
 		text := `{"properties":{"a":{"$ref":"#/$defs/A"},"b":{"$ref":"#/$defs/A"}},"$defs":{"A":{"description":"` + strings.Repeat("x", size) + `"}}}`
-		got, err := InputSchema(json.RawMessage(text), ArgumentNames{}.withDefaults())
+		got, err := InputSchema(json.RawMessage(text), ArgumentNames{}.WithDefaults())
 		if err != nil || strings.Contains(string(got), `"$ref"`) != kept || strings.Contains(string(got), `"$defs"`) != kept {
 			t.Errorf("%d: %v in %d bytes", size, err, len(got))
 		}
@@ -55,7 +55,7 @@ func TestInputSchemaRefuses(t *testing.T) {
 		`{"type":"object","oneOf":[{}]}`:                                         {Keyword: "oneOf"},
 		`{"$ref":"#/$defs/A","$defs":{"A":{"type":"object","maxProperties":1}}}`: {Keyword: "maxProperties"},
 	} {
-		_, err := InputSchema(json.RawMessage(in), ArgumentNames{}.withDefaults())
+		_, err := InputSchema(json.RawMessage(in), ArgumentNames{}.WithDefaults())
 		var got *SchemaError
 		if !errors.As(err, &got) || *got != want || got.Error() == "" {
 			t.Errorf("%s: %v, want %+v", in, err, want)
@@ -107,35 +107,6 @@ func TestOutputSchemaMovesReferences(t *testing.T) {
 		`"discriminator":{"const":{"$ref":"#/$defs/A"}}`, `"enum":[{"$ref":"#"}],"default":{"$ref":"#/$defs/A"}`} {
 		if !strings.Contains(out, want) {
 			t.Errorf("%s is not in %s", want, out)
-		}
-	}
-}
-
-// COAL-3: an argument that nobody has named is left out where the event type has one of its name, and with the wait
-// what collects within it.
-func TestCOAL3Fitting(t *testing.T) {
-	own := func(names ...string) json.RawMessage {
-		return json.RawMessage(`{"type":"object","properties":{"` + strings.Join(names, `":{},"`) + `":{}}}`)
-	}
-	all := ArgumentNames{}.withDefaults()
-	for _, c := range []struct {
-		input  json.RawMessage
-		chosen ArgumentNames
-		change func(*ArgumentNames)
-	}{
-		{own("other"), ArgumentNames{}, func(*ArgumentNames) {}},
-		{own("since"), ArgumentNames{}, func(n *ArgumentNames) { n.Since = "" }},
-		{own("quietSeconds"), ArgumentNames{}, func(n *ArgumentNames) { n.Quiet = "" }},
-		{own("waitSeconds", "since"), ArgumentNames{}, func(n *ArgumentNames) { n.Wait, n.Quiet, n.Since = "", "", "" }},
-		{own("since"), ArgumentNames{Since: "from"}, func(n *ArgumentNames) { n.Since = "from" }},
-		{own("since"), ArgumentNames{Since: "since"}, func(*ArgumentNames) {}}, // refused when it is added
-		{own("cursor", "since"), ArgumentNames{}, func(*ArgumentNames) {}},
-		{json.RawMessage(`{"oneOf":[{}]}`), ArgumentNames{}, func(*ArgumentNames) {}},
-	} {
-		want := all
-		c.change(&want)
-		if got := c.chosen.resolveConflicts(c.input); got != want {
-			t.Errorf("%s, %+v: %+v, want %+v", c.input, c.chosen, got, want)
 		}
 	}
 }

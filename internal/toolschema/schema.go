@@ -1,18 +1,100 @@
-package readtool
+// Package toolschema makes the names and schemas of read tools, which are MCP tools for clients that do not support
+// events (package readtool). The generator and the runtime share it, so it does not import the MCP SDK.
+package toolschema
 
 import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/mcpe-gen/mcpe-gen/internal/schematree"
 )
 
+// Default names of a read tool's additional arguments.
+const (
+	CursorArgument    = "cursor"
+	MaxEventsArgument = "maxEvents"
+	WaitArgument      = "waitSeconds"
+	QuietArgument     = "quietSeconds"
+	SinceArgument     = "since"
+)
+
+// MaxWaitSeconds is the maximum time for which a call can wait and collect. Clients commonly give up after a minute.
+const MaxWaitSeconds = 55
+
+// ArgumentNames contains the names of a read tool's additional arguments. If a name is empty, the default is used.
+type ArgumentNames struct {
+	Cursor    string `json:"cursor,omitempty"`
+	MaxEvents string `json:"maxEvents,omitempty"`
+	Wait      string `json:"wait,omitempty"`
+	Quiet     string `json:"quiet,omitempty"`
+	Since     string `json:"since,omitempty"`
+}
+
+// Names contains the names of a read tool and its arguments, which an author can choose. If a name is empty, the
+// default is used.
+type Names struct {
+	Name string `json:"name,omitempty"`
+	ArgumentNames
+}
+
+// WithDefaults returns the names with the default for each missing one.
+func (n ArgumentNames) WithDefaults() ArgumentNames {
+	return ArgumentNames{
+		Cursor:    cmp.Or(n.Cursor, CursorArgument),
+		MaxEvents: cmp.Or(n.MaxEvents, MaxEventsArgument),
+		Wait:      cmp.Or(n.Wait, WaitArgument),
+		Quiet:     cmp.Or(n.Quiet, QuietArgument),
+		Since:     cmp.Or(n.Since, SinceArgument),
+	}
+}
+
+// Maximum lengths of a tool's name in characters, for names that an author chooses and for default names. Clients prefix
+// names, such as mcp__github__, and many refuse the result if it has more than 64 characters.
+const (
+	MaxName        = 64
+	MaxDefaultName = 48
+)
+
+// Name returns the default name of an event type's read tool. The name is read_ followed by the event's name, with
+// characters other than letters, digits, _ and - replaced by _. If the name is longer than MaxDefaultName, it is
+// truncated and ends with the first 8 hexadecimal digits of the SHA-256 of the event's name.
+func Name(event string) string {
+	name := "read_" + strings.Map(toolRune, event)
+	if len(name) <= MaxDefaultName {
+		return name
+	}
+	sum := sha256.Sum256([]byte(event))
+	end := "_" + hex.EncodeToString(sum[:4])
+	return name[:MaxDefaultName-len(end)] + end
+}
+
+// ValidName reports whether name consists only of letters, digits, _ and -.
+func ValidName(name string) bool { return strings.Map(toolRune, name) == name }
+
+func toolRune(r rune) rune {
+	if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '_' || r == '-' {
+		return r
+	}
+	return '_'
+}
+
+// Description returns the description of an event type's read tool.
+func Description(event, description string) string {
+	return strings.TrimSpace("Reads the next occurrences of the event type " + event + ". " + description)
+}
+
 const (
 	cursorText    = "The cursor of the last result; without it reading starts now."
 	maxEventsText = "The most occurrences to return."
-	waitText      = "How long to wait for an occurrence when there is none; by default the call returns at once."
-	quietText     = "When there is an occurrence, collect what follows until nothing has come for so long, within the wait; by default the call returns at once."
+	waitText      = "How long to wait for an occurrence when there is none" + atOnce
+	quietText     = "When there is an occurrence, collect what follows until nothing has come for so long, within the wait" + atOnce
+	atOnce        = "; by default the call returns at once."
 	sinceText     = "Begin in the past: a duration such as 10m or an RFC 3339 date-time. Not with a cursor."
 )
 
@@ -75,6 +157,12 @@ func InputSchema(input json.RawMessage, n ArgumentNames) (json.RawMessage, error
 		props = append(props, schematree.Property{Name: name, Value: argumentSchemas[i]})
 	}
 	return schema.With("type", json.RawMessage(`"object"`)).With("properties", props.JSON()).JSON(), nil
+}
+
+// IsExtensible reports whether an inputSchema allows the arguments of a read tool, apart from their names.
+func IsExtensible(input json.RawMessage) bool {
+	schema := schematree.ParseMembers(schematree.Inline(input))
+	return !slices.ContainsFunc(mergedKeywords, func(k string) bool { return schema.Get(k) != nil })
 }
 
 // withDescription appends s, as a JSON string, and a closing brace to before.
