@@ -237,12 +237,13 @@ func (s *initOptions) fromService(given func(flag string) bool) error {
 		return errors.New("--events chooses among the event types of a service: name it with --from")
 	case s.service == "":
 		return nil
-	case !slices.Contains(starter.Services, s.service):
-		return fmt.Errorf("--from %s: must be one of %s", s.service, strings.Join(starter.Services, ", "))
 	case given("transport") && s.transport != "http":
 		return fmt.Errorf("--from %s: webhooks come by HTTP, and --transport is %s", s.service, s.transport)
 	case given("source") && s.source != "emit":
 		return fmt.Errorf("--from %s: webhooks are emitted as they come, and --source is %s", s.service, s.source)
+	}
+	if _, err := starter.New(s.service, nil); err != nil {
+		return fmt.Errorf("--from %s: %w", s.service, err)
 	}
 	s.transport, s.source = "http", "emit"
 	s.chosenEvents = strings.Join(s.events, ",")

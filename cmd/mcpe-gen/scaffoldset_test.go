@@ -133,7 +133,7 @@ func TestCombinations(t *testing.T) {
 	}
 	n := 0
 	for _, transport := range templates.Transports {
-		for _, about := range []string{"emit", "check", "github", "stripe", "slack", "gitlab", "standard-webhooks", "hmac", "cloudevents"} {
+		for _, about := range slices.Concat(templates.Sources, starter.Services) {
 			for _, store := range slices.DeleteFunc(slices.Clone(templates.Stores), func(s string) bool { return s == "jetstream" }) {
 				for _, auth := range templates.Auths {
 					for i := range 4 * len(templates.Exporters) {

@@ -1,21 +1,34 @@
 package provider_test
 
 import (
+	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/provider"
 	"github.com/mcpe-gen/mcpe-gen/internal/validate"
-	"github.com/mcpe-gen/mcpe-gen/runtime/ingress"
 )
 
-// The words of event files are those that the runtime goes by.
-func TestNamesAreTheRuntimes(t *testing.T) {
-	want := []string{ingress.ProviderGitHub, ingress.ProviderStripe, ingress.ProviderSlack, ingress.ProviderGitLab, ingress.ProviderStandardWebhooks, ingress.ProviderHMAC, ingress.ProviderCloudEvents,
-		ingress.ProviderSNS, ingress.ProviderDiscord, ingress.ProviderCustom}
-	if got := provider.Names(); !slices.Equal(got, want) {
-		t.Errorf("%q, want %q", got, want)
+// TestNames compares the names with those in the runtime, in the JSON Schema of event files and in the documentation.
+func TestNames(t *testing.T) {
+	for path, pattern := range map[string]string{
+		"runtime/ingress/service.go":                `\n\tProvider\w+ += "(.+?)"`,
+		"internal/gen/schema/eventfile.schema.json": `"provider": \{"enum": \[(.+?)\]\}`,
+		"docs/ingress.md":                           `\| .provider. \| required \| (.+) for `,
+	} {
+		text, err := os.ReadFile("../../../" + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var names []string
+		for _, m := range regexp.MustCompile(pattern).FindAllStringSubmatch(string(text), -1) {
+			names = append(names, regexp.MustCompile(`[a-z]+(-[a-z]+)*`).FindAllString(strings.ReplaceAll(m[1], ", or ", ", "), -1)...)
+		}
+		if want := provider.Names(); !slices.Equal(names, want) {
+			t.Errorf("%s has %q, want %q", path, names, want)
+		}
 	}
 }
 

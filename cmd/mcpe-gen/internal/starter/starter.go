@@ -16,8 +16,8 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/suggest"
 )
 
-// Services contains the valid values of --from.
-var Services = []string{"github", "stripe", "slack", "gitlab", "standard-webhooks", "hmac", "cloudevents"}
+// Services contains the valid values of --from, which are the providers with initial event types.
+var Services = slices.DeleteFunc(provider.Names(), func(service string) bool { return len(Names(service)) == 0 })
 
 // A Starter is an event file together with the properties that a program needs to use it.
 type Starter struct {
@@ -84,11 +84,11 @@ func Defaults(service string) []string {
 }
 
 // New returns the event file of a service with the named event types in the given order. If events is empty, it uses
-// the defaults of the service. The error is an [UnknownError].
+// the defaults of the service. The error for an unknown event type is an [UnknownError].
 func New(service string, events []string) (*Starter, error) {
-	p, ok := provider.Lookup(service)
-	if !ok || !slices.Contains(Services, service) {
-		return nil, fmt.Errorf("%q is not one of %s", service, strings.Join(Services, ", "))
+	p, _ := provider.Lookup(service)
+	if !slices.Contains(Services, service) {
+		return nil, fmt.Errorf("init has event types of %s; describe those of another service in an event file (docs/ingress.md)", strings.Join(Services, ", "))
 	}
 	if len(events) == 0 {
 		events = Defaults(service)
