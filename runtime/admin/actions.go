@@ -19,6 +19,7 @@ import (
 	jsonv2 "github.com/go-json-experiment/json"
 
 	"github.com/mcpe-gen/mcpe-gen/internal/inbound"
+	"github.com/mcpe-gen/mcpe-gen/internal/timetext"
 	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 )
@@ -319,23 +320,11 @@ func (h *handler) do(ctx context.Context, t *task, err error) outcome {
 	return outcome{Status: status, Result: result}
 }
 
-// readTime parses an RFC 3339 time, also in the form of [plain.Time], a time of day in UTC, or a duration before now.
-// It returns the zero time for "".
+// readTime parses a time with [timetext.Parse].
 func readTime(name, text string) (time.Time, error) {
-	if text == "" {
-		return time.Time{}, nil
+	at, ok := timetext.Parse(text, time.Now())
+	if !ok {
+		return at, badRequest(name + " must be " + timetext.Forms)
 	}
-	if at, err := time.Parse(time.RFC3339, strings.Replace(text, " ", "T", 1)); err == nil && !at.IsZero() {
-		return at, nil
-	}
-	if ago, err := time.ParseDuration(text); err == nil && ago > 0 {
-		return time.Now().Add(-ago), nil
-	}
-	for _, layout := range []string{"15:04", time.TimeOnly} {
-		if clock, err := time.Parse(layout, text); err == nil {
-			midnight := time.Now().UTC().Truncate(24 * time.Hour)
-			return midnight.Add(clock.Sub(clock.Truncate(24 * time.Hour))), nil
-		}
-	}
-	return time.Time{}, badRequest(name + " must be a time such as 2026-11-22T14:00:00Z, a time of day in UTC such as 14:00, or a duration before now such as 90m")
+	return at, nil
 }

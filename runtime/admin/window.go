@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/mcpe-gen/mcpe-gen/internal/timetext"
 	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
 )
 
@@ -36,7 +37,7 @@ func (h *handler) eventsBetween(w http.ResponseWriter, r *http.Request, actor st
 		until, err = readTime("until", q.Get("until"))
 	}
 	if err == nil && since.IsZero() {
-		err = badRequest("since is missing: give a time such as 2026-11-22T14:00:00Z, a time of day in UTC such as 14:00, or a duration before now such as 90m")
+		err = badRequest("since is missing: give " + timetext.Forms)
 	}
 	if err == nil {
 		p.Window, err = h.admin.Between(r.Context(), f.Event, since, until, f.after, f.limit)

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/mcpe-gen/mcpe-gen/internal/plain"
+	"github.com/mcpe-gen/mcpe-gen/internal/timetext"
 )
 
 const (
@@ -153,24 +154,14 @@ func (o *Options) runMany(ctx context.Context, base *url.URL) error {
 	return r.applyToAll(ctx, total)
 }
 
-// timestampOf converts an RFC 3339 time, also in the form of [plain.Time], a time of day in UTC, or a duration before now,
-// to a timestamp that all requests use.
+// timestampOf parses a time with [timetext.Parse] and returns the timestamp that all requests use.
 func timestampOf(flag, text string, now time.Time) (string, error) {
-	if text == "" {
+	at, ok := timetext.Parse(text, now)
+	if !ok {
+		return "", usage("%s %q must be %s", flag, text, timetext.Forms)
+	}
+	if at.IsZero() {
 		return "", nil
-	}
-	at, err := time.Parse(time.RFC3339, strings.Replace(text, " ", "T", 1))
-	for _, clock := range []string{text, text + ":00"} {
-		if err != nil {
-			at, err = time.Parse(time.RFC3339, now.UTC().Format("2006-01-02T")+clock+"Z")
-		}
-	}
-	if err != nil {
-		ago, err := time.ParseDuration(text)
-		if err != nil || ago <= 0 {
-			return "", usage("%s %q is not a time such as 2026-11-22T14:00:00Z or 14:00, or a duration before now such as 90m", flag, text)
-		}
-		at = now.Add(-ago)
 	}
 	return at.UTC().Format(time.RFC3339Nano), nil
 }
