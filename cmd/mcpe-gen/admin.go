@@ -11,6 +11,7 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/mcpe-gen/mcpe-gen/cmd/internal/cli"
 	"github.com/mcpe-gen/mcpe-gen/cmd/internal/peer"
@@ -42,51 +43,6 @@ ID may be a unique prefix of the id.
 The token comes from --token-file or the environment's ` + adminTokenVariable + `. It goes to
 the URL's origin only: redirects are refused, and plain http reaches loopback only.`
 
-// An adminVerb is a subcommand of admin. Package operate implements it.
-type adminVerb struct {
-	use, short string
-	flags      [][]string
-}
-
-// The flags of admin verbs.
-var (
-	ofSubscriptions = []string{"principal", "event", "state", "url", "host", "late", "min-behind", "failing"}
-	ofRequest       = []string{"wait"}
-	ofMany          = append([]string{"all", "dry-run", "rate", "after", "yes"}, ofSubscriptions...)
-)
-
-var adminVerbs = []adminVerb{
-	{"types URL", "List the event types", nil},
-	{"subscriptions URL", "List webhook subscriptions", [][]string{ofSubscriptions}},
-	{"endpoints URL", "List totals for each host, or for each URL of one --host", [][]string{ofSubscriptions}},
-	{"show URL ID", "Show a subscription", nil},
-	{"attempts URL ID", "List the delivery attempts of a subscription", nil},
-	{"connections URL", "List open streams and pollers", [][]string{{"principal", "event", "mode"}}},
-	{"tail URL", "Show occurrences as they happen", [][]string{{"event"}}},
-	{"events URL", "List the events between two times, and the results of their deliveries", [][]string{{"event", "since", "until"}}},
-	{"latency URL", "List the latencies of endpoints and event types, slowest first", [][]string{ofSubscriptions}},
-	{"why URL ID", "Explain why a subscription is late, and which command helps", nil},
-	{"event URL EVENT-ID", "Find an event by its id, and show its deliveries", [][]string{{"event"}}},
-	{"occurrence URL TYPE POSITION", "Show an occurrence, and its delivery to each subscription", nil},
-	{"test URL ID PAYLOAD", "Send a test event with this JSON to one subscription", nil},
-	{"retry URL [ID EVENT-ID]", "Resend an event, or all events that were abandoned since a time", [][]string{ofMany, ofRequest, {"since", "until"}}},
-	{"pause URL [ID]", "Pause deliveries", [][]string{ofMany}},
-	{"unpause URL [ID]", "Continue paused deliveries", [][]string{ofMany}},
-	{"resume URL [ID]", "End a suspension; an endpoint that keeps failing is suspended again", [][]string{ofMany, ofRequest}},
-	{"replay URL [ID [CURSOR]]", "Redeliver the events after a cursor, or from --since, --position or --event-id",
-		[][]string{ofMany, ofRequest, {"since", "until", "position", "event-id"}}},
-	{"endreplay URL [ID]", "End a running replay", [][]string{ofMany, ofRequest}},
-	{"audit URL", "List who did what, newest first", [][]string{{"since", "actor", "subscription", "principal", "event"}}},
-	{"cluster URL", "List the processes that share the store, and their problems", nil},
-	{"end URL ID", "End a subscription; its client may subscribe again unless server.Options.Authorize rejects it", [][]string{ofRequest, {"yes"}}},
-	{"disconnect URL ID", "End a stream, or the lease of a poller; its client may connect again", nil},
-	{"revoke URL PRINCIPAL", "End all that a principal has; it may subscribe again unless server.Options.Authorize rejects it", [][]string{{"yes"}}},
-	{"reopen URL TYPE", "End the termination of an event type", nil},
-	{"outbox URL", "List rejected events, which are invalid events from transactions", nil},
-	{"putback URL ID", "Return a rejected event to the outbox", nil},
-	{"drop URL ID", "Delete a rejected event", [][]string{{"yes"}}},
-}
-
 func newAdmin(c *command) *cobra.Command {
 	group := &cobra.Command{
 		Use:   "admin",
@@ -104,7 +60,7 @@ func newAdmin(c *command) *cobra.Command {
 	group.Args = checkAdminArgs
 	tokenFile := group.PersistentFlags().String("token-file", "", "`file` that holds the operator's token (default: the environment's "+adminTokenVariable+")")
 	_ = group.MarkPersistentFlagFilename("token-file")
-	for _, v := range adminVerbs {
+	for _, v := range operate.Verbs {
 		group.AddCommand(c.newAdminVerb(v, tokenFile))
 	}
 	return group
@@ -112,96 +68,80 @@ func newAdmin(c *command) *cobra.Command {
 
 // checkAdminArgs rejects arguments before a verb of admin. It also reports a verb that follows the URL.
 func checkAdminArgs(cmd *cobra.Command, args []string) error {
-	if len(args) > 1 && peer.IsURL(args[0]) && slices.Contains(operate.Verbs, args[1]) {
+	if len(args) > 1 && peer.IsURL(args[0]) && operate.Find(args[1]) != nil {
 		return cli.Usagef("the verb comes before the URL: %s", strings.Join(append([]string{cmd.CommandPath(), args[1], args[0]}, args[2:]...), " "))
 	}
 	return cli.UnknownVerb(cmd, args)
 }
 
-func (c *command) newAdminVerb(v adminVerb, tokenFile *string) *cobra.Command {
-	f := &adminFlags{command: c, options: operate.Options{Wait: operate.DefaultWait}, values: map[string]*string{}}
+func (c *command) newAdminVerb(v operate.Verb, tokenFile *string) *cobra.Command {
+	o, yes := operate.Options{Wait: operate.DefaultWait}, false
 	cmd := &cobra.Command{
-		Use:               v.use,
-		Short:             v.short,
+		Use:               v.Use,
+		Short:             v.Short,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return cli.Usagef("%s needs the URL of the operator's API", cmd.Name())
 			}
-			if cmd.Flags().Changed("rate") && f.options.Rate == 0 {
+			if cmd.Flags().Changed("rate") && o.Rate == 0 {
 				return cli.Usagef("--rate must be above 0")
 			}
-			o := f.options
 			o.URL, o.Verb, o.Args = args[0], cmd.Name(), args[1:]
-			if !cmd.Flags().Changed("rate") {
-				o.Rate = 0
-			}
-			return f.runRequest(cmd.Context(), o, *tokenFile)
+			o.Filters, o.From = adminParameters(cmd.Flags())
+			return c.runAdmin(cmd.Context(), o, *tokenFile, yes)
 		},
 	}
 	cmd.Flags().SortFlags = false
-	for _, names := range v.flags {
-		for _, name := range names {
-			f.addFlag(cmd, name)
-		}
+	for _, name := range v.Flags {
+		addAdminFlag(cmd, name, &o, &yes)
 	}
 	return cmd
 }
 
-// adminFlags holds the flag values of a subcommand of admin.
-type adminFlags struct {
-	*command
-	options operate.Options
-	values  map[string]*string // values of text flags, by operate's names
-	failing bool
-	all     bool
-	yes     bool
-}
-
-// A textFlag is a flag whose value is passed to operate by name, as a filter or as a start or end position.
-type textFlag struct{ name, usage string }
-
-var textFlags = map[string]textFlag{
-	"principal":    {"principal", "only this `principal`"},
-	"event":        {"event", "only this `event` type"},
-	"state":        {"state", "only this `state`: active, suspended, paused, unreadable or failing"},
-	"url":          {"url", "only callbacks whose URL contains this `part`"},
-	"host":         {"host", "only callbacks on this `host`"},
-	"late":         {"late", "only subscriptions whose oldest waiting event is at least this `time` old, such as 5m"},
-	"min-behind":   {"minBehind", "only subscriptions at least this `number` of entries behind"},
-	"actor":        {"actor", "only verbs of this `operator`"},
-	"subscription": {"subscription", "only verbs that acted on the subscription with this `id`"},
-	"mode":         {"mode", "only this `mode`: push or poll"},
-	"since":        {"since", "start at this `time`, such as 2026-11-22T14:00:00Z, 14:00 (today in UTC) or 90m (ago)"},
-	"until":        {"until", "end before this `time`"},
-	"position":     {"position", "start at this `position` of the log (one subscription)"},
-	"event-id":     {"eventId", "start at the event with this `id` (one subscription)"},
+// textFlags contains the help of flags whose value is passed to operate, as a filter or as a start or end position.
+var textFlags = map[string]string{
+	"principal":    "only this `principal`",
+	"event":        "only this `event` type",
+	"state":        "only this `state`: active, suspended, paused, unreadable or failing",
+	"url":          "only callbacks whose URL contains this `part`",
+	"host":         "only callbacks on this `host`",
+	"late":         "only subscriptions whose oldest waiting event is at least this `time` old, such as 5m",
+	"min-behind":   "only subscriptions at least this `number` of entries behind",
+	"actor":        "only verbs of this `operator`",
+	"subscription": "only verbs that acted on the subscription with this `id`",
+	"mode":         "only this `mode`: push or poll",
+	"since":        "start at this `time`, such as 2026-11-22T14:00:00Z, 14:00 (today in UTC) or 90m (ago)",
+	"until":        "end before this `time`",
+	"position":     "start at this `position` of the log (one subscription)",
+	"event-id":     "start at the event with this `id` (one subscription)",
 }
 
 // positionFlags contains the text flags that set where a verb starts or ends. The others are filters.
-var positionFlags = []string{"since", "until", "position", "eventId"}
+var positionFlags = []string{"since", "until", "position", "event-id"}
 
-// addFlag adds a flag to a verb.
-func (f *adminFlags) addFlag(cmd *cobra.Command, name string) {
+// addAdminFlag adds a flag to a verb.
+func addAdminFlag(cmd *cobra.Command, name string, o *operate.Options, yes *bool) {
 	flags := cmd.Flags()
 	switch name {
 	case "failing":
-		flags.BoolVar(&f.failing, name, false, "only failing subscriptions (last attempt failed, suspended or not, or unreadable record), longest-failing first")
+		flags.Bool(name, false, "only failing subscriptions (last attempt failed, suspended or not, or unreadable record), longest-failing first")
 	case "all":
-		flags.BoolVar(&f.all, name, false, "all subscriptions, instead of filters")
+		flags.Bool(name, false, "all subscriptions, instead of filters")
 	case "yes":
-		flags.BoolVarP(&f.yes, name, "y", false, "do not ask for confirmation")
+		flags.BoolVarP(yes, name, "y", false, "do not ask for confirmation")
 	case "dry-run":
-		flags.BoolVar(&f.options.DryRun, name, false, "for many: print the actions without performing them")
+		flags.BoolVar(&o.DryRun, name, false, "for many: print the actions without performing them")
 	case "rate":
-		flags.Float64Var(&f.options.Rate, name, 100, "for many: at most this `number` of subscriptions or events per second")
+		flags.Float64Var(&o.Rate, name, 0, "for many: at most this `number` of subscriptions or events per second")
+		flags.Lookup(name).DefValue = "100"
 	case "wait":
-		flags.DurationVar(&f.options.Wait, name, operate.DefaultWait, "wait at most this `time` for the result; 0 does not wait")
+		flags.DurationVar(&o.Wait, name, operate.DefaultWait, "wait at most this `time` for the result; 0 does not wait")
 		flags.Lookup(name).DefValue = plain.Duration(operate.DefaultWait)
 	case "after":
-		flags.StringVar(&f.options.After, name, "", "for many: start after the subscription with this `id`")
+		flags.StringVar(&o.After, name, "", "for many: start after the subscription with this `id`")
 	default:
-		f.values[textFlags[name].name] = flags.String(name, "", textFlags[name].usage)
+		flags.String(name, "", textFlags[name])
 	}
 	switch name {
 	case "state":
@@ -211,8 +151,25 @@ func (f *adminFlags) addFlag(cmd *cobra.Command, name string) {
 	}
 }
 
-// runRequest sends the request and prints the response.
-func (f *adminFlags) runRequest(ctx context.Context, o operate.Options, tokenFile string) error {
+// adminParameters returns the flags that are set and are filters, or where a verb starts or ends, by their API names.
+func adminParameters(flags *pflag.FlagSet) (filters, from map[string]string) {
+	filters, from = map[string]string{}, map[string]string{}
+	flags.Visit(func(flag *pflag.Flag) {
+		name, value := operate.Parameter(flag.Name), flag.Value.String()
+		_, isText := textFlags[flag.Name]
+		switch {
+		case !isText && (flag.Name != "failing" && flag.Name != "all" || value == "false"), value == "":
+		case slices.Contains(positionFlags, flag.Name):
+			from[name] = value
+		default:
+			filters[name] = value
+		}
+	})
+	return filters, from
+}
+
+// runAdmin sends the request and prints the response.
+func (c *command) runAdmin(ctx context.Context, o operate.Options, tokenFile string, yes bool) error {
 	o.Token = os.Getenv(adminTokenVariable)
 	if tokenFile != "" {
 		b, err := os.ReadFile(tokenFile)
@@ -221,27 +178,12 @@ func (f *adminFlags) runRequest(ctx context.Context, o operate.Options, tokenFil
 		}
 		o.Token = strings.TrimSpace(string(b))
 	}
-	o.Filters, o.From = map[string]string{}, map[string]string{}
-	for name, value := range f.values {
-		switch {
-		case *value == "":
-		case slices.Contains(positionFlags, name):
-			o.From[name] = *value
-		default:
-			o.Filters[name] = *value
-		}
-	}
-	for name, set := range map[string]bool{"failing": f.failing, "all": f.all} {
-		if set {
-			o.Filters[name] = "true"
-		}
-	}
-	o.JSON, o.Stdout, o.Stderr, o.Terminal = f.Format == "json", f.Stdout, f.Stderr, cli.IsTerminal(f.Stderr)
+	o.JSON, o.Stdout, o.Stderr, o.Terminal = c.Format == "json", c.Stdout, c.Stderr, cli.IsTerminal(c.Stderr)
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop)
-	if !f.yes && cli.IsTerminal(os.Stdin) && cli.IsTerminal(f.Stderr) {
-		o.Confirm = f.askConfirmation
+	if !yes && cli.IsTerminal(os.Stdin) && cli.IsTerminal(c.Stderr) {
+		o.Confirm = c.askConfirmation
 	}
 	err := operate.Run(ctx, o)
 	if wrong, ok := errors.AsType[*operate.UsageError](err); ok {

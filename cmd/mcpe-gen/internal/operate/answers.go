@@ -11,9 +11,6 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/plain"
 )
 
-// timedLists contains the verbs that list a time range.
-var timedLists = map[string]bool{"audit": true, "events": true}
-
 // replaceFailing replaces the state failing with the equivalent filter.
 func (o *Options) replaceFailing() {
 	if o.Filters["state"] == "failing" {
@@ -31,26 +28,26 @@ func notOperatorAPI(target, answered string) error {
 }
 
 // checkFound returns an error if a search for an event found nothing.
-func (o *Options) checkFound(n int) error {
-	if o.Verb != "event" || n > 0 {
+func (o *Options) checkFound(v *Verb, n int) error {
+	if v.query == "" || n > 0 {
 		return nil
 	}
 	return fmt.Errorf("no event has the id %s among the latest 100,000 entries of each log", plain.Text(o.Args[0]))
 }
 
 // printText prints the last page of a response with the rows of all pages.
-func (o *Options) printText(ctx context.Context, v *verb, page map[string]any, rows []map[string]any) error {
-	switch o.Verb {
-	case "event":
-		return o.printFound(ctx, v, rows)
-	case "events":
-		return o.printWindow(v, page, rows)
-	case "why":
-		return o.printWhy(page)
-	}
-	if v.list == "" {
+func (o *Options) printText(ctx context.Context, v *Verb, page map[string]any, rows []map[string]any) error {
+	switch {
+	case v.print != nil:
+		return v.print(o, ctx, v, page, rows)
+	case v.list == "":
 		return printOne(o.Stdout, firstMembers, page)
 	}
+	return o.printList(v, page, rows)
+}
+
+// printList prints a list and which processes it lacks.
+func (o *Options) printList(v *Verb, page map[string]any, rows []map[string]any) error {
 	if len(v.sum) > 0 {
 		if err := printOne(o.Stdout, v.sum, page); err != nil {
 			return err
@@ -75,31 +72,46 @@ func (o *Options) printText(ctx context.Context, v *verb, page map[string]any, r
 			return err
 		}
 	}
-	if o.Verb != "latency" {
-		return nil
+	return nil
+}
+
+// printLatencies prints the list of latencies and the number of attempts that they are based on.
+func (o *Options) printLatencies(_ context.Context, v *Verb, page map[string]any, rows []map[string]any) error {
+	if err := o.printList(v, page, rows); err != nil {
+		return err
 	}
 	_, err := fmt.Fprintf(o.Stdout, "Based on %s recorded attempts at %s subscriptions%s.\n", valueText(page["attempts"]), valueText(page["subscriptions"]), sampleNote(page))
 	return err
 }
 
 // printFound prints the locations of an event. If there is exactly one location, it also prints the deliveries.
-func (o *Options) printFound(ctx context.Context, v *verb, rows []map[string]any) error {
-	if err := o.checkFound(len(rows)); err != nil {
+func (o *Options) printFound(ctx context.Context, v *Verb, _ map[string]any, rows []map[string]any) error {
+	if err := o.checkFound(v, len(rows)); err != nil {
 		return err
 	}
 	if len(rows) > 1 {
 		return printAll(o.Stdout, v.columns, rows)
 	}
 	next := *o
-	next.Verb, next.Filters = "occurrence", nil
+	next.Filters = nil
 	next.Args = []string{fmt.Sprint(rows[0]["event"]), valueText(rows[0]["position"])}
-	return Run(ctx, next)
+	return next.perform(ctx, &occurrence)
 }
 
 // dropOldError removes the error of a subscription that has recovered.
 func dropOldError(row map[string]any) {
 	if row["failedSince"] == nil && row["state"] != "suspended" {
 		delete(row, "lastError")
+	}
+}
+
+// lastAttempt sets the columns for the latest attempt of a delivery.
+func lastAttempt(row map[string]any) {
+	if made, _ := row["attempts"].([]any); len(made) > 0 {
+		last, _ := made[0].(map[string]any)
+		for _, name := range []string{"at", "category", "status"} {
+			row[name] = last[name]
+		}
 	}
 }
 
@@ -137,7 +149,7 @@ func dropUnknownOutcomes(row map[string]any) {
 }
 
 // printWindow prints the events between two times, or a message if nothing happened.
-func (o *Options) printWindow(v *verb, page map[string]any, rows []map[string]any) error {
+func (o *Options) printWindow(_ context.Context, v *Verb, page map[string]any, rows []map[string]any) error {
 	of := ""
 	if event := o.Filters["event"]; event != "" {
 		of = " of " + plain.Text(event)
@@ -187,7 +199,7 @@ func mergeLatencies(page map[string]any) {
 }
 
 // printWhy prints why a subscription is late and which command helps.
-func (o *Options) printWhy(page map[string]any) error {
+func (o *Options) printWhy(_ context.Context, _ *Verb, page map[string]any, _ []map[string]any) error {
 	if page["text"] == nil {
 		return errors.New("the response has no text")
 	}

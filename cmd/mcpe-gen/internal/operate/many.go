@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/url"
 	"slices"
 	"strconv"
@@ -30,28 +31,14 @@ const (
 	maxShownErrors = 5
 )
 
-// A manyVerb is a verb that applies to all subscriptions that match the filters.
-type manyVerb struct {
-	// path is the URL path of the verb relative to a subscription.
-	path string
+// A many describes how a verb applies to all subscriptions that match the filters.
+type many struct {
 	// isNeeded reports whether the verb is needed for the subscription. It is nil for a verb that applies to events.
 	isNeeded func(s *listedSubscription) bool
 	// state is the only state in which the verb applies, or "" if it applies in any state.
 	state string
-	// appliesSince reports whether the verb applies to events since a given time.
-	appliesSince bool
 	// question is the text that asks for confirmation of the action. It contains %d for the number of items.
 	question string
-}
-
-var manyVerbs = map[string]*manyVerb{
-	"pause":   {path: "pause", isNeeded: func(s *listedSubscription) bool { return s.State != "paused" && s.Unreadable == "" }, question: "pause %d subscriptions"},
-	"unpause": {path: "unpause", isNeeded: func(s *listedSubscription) bool { return s.State == "paused" && s.Unreadable == "" }, state: "paused", question: "unpause %d subscriptions"},
-	"resume":  {path: "resume", isNeeded: func(s *listedSubscription) bool { return s.State == "suspended" }, state: "suspended", question: "resume %d subscriptions"},
-	"replay":  {path: "replay", isNeeded: func(s *listedSubscription) bool { return s.State != "unreadable" }, appliesSince: true, question: "replay %d subscriptions"},
-	"endreplay": {path: "endreplay", isNeeded: func(s *listedSubscription) bool { return s.State != "unreadable" && s.Replay != nil },
-		question: "end up to %d replays"},
-	"retry": {path: "send", appliesSince: true, question: "resend %d events"},
 }
 
 // A listedSubscription is a subscription in a list response.
@@ -84,24 +71,23 @@ func (i *item) description(verb string) string {
 }
 
 // checkMany rejects options that the verb does not support for many subscriptions.
-func (o *Options) checkMany() error {
+func (o *Options) checkMany(v *Verb) error {
 	filters := 0
 	for name := range o.Filters {
-		switch name {
-		case "all":
-		case "principal", "event", "state", "url", "host", "minBehind", "failing", "late":
-			filters++
-		default:
+		if !v.accepts(name) {
 			return usage("%s takes no filter %s", o.Verb, name)
 		}
+		if name != "all" {
+			filters++
+		}
 	}
-	v := manyVerbs[o.Verb]
+	appliesSince := v.accepts("since")
 	switch {
 	case (filters > 0) == (o.Filters["all"] != ""):
 		return usage("%s takes an ID, or either filters or --all for many subscriptions", o.Verb)
 	case o.From["position"] != "" || o.From["eventId"] != "":
 		return usage("--position and --event-id are for the replay of one subscription")
-	case v.appliesSince != (o.From["since"] != ""), !v.appliesSince && o.From["until"] != "":
+	case appliesSince != (o.From["since"] != ""), !appliesSince && o.From["until"] != "":
 		return usage("on many subscriptions, replay and retry require --since and take --until; other verbs take neither")
 	case o.Rate != 0 && !(o.Rate >= minRate && o.Rate <= maxRate):
 		return usage("--rate must be from %v to %v, not %v", minRate, maxRate, o.Rate)
@@ -112,15 +98,14 @@ func (o *Options) checkMany() error {
 // A run is an execution of a verb for many subscriptions.
 type run struct {
 	*Options
-	verb         *manyVerb
-	base         string // URL of the API
+	verb         *Verb
 	since, until string // "" if unbounded
 }
 
 // runMany lists all subscriptions that match the filters and applies the verb to each.
-func (o *Options) runMany(ctx context.Context, base *url.URL) error {
+func (o *Options) runMany(ctx context.Context, v *Verb) error {
 	o.keep = true
-	r := &run{Options: o, verb: manyVerbs[o.Verb], base: base.JoinPath("api").String()}
+	r := &run{Options: o, verb: v}
 	var err error
 	now := time.Now()
 	if r.since, err = timestampOf("--since", o.From["since"], now); err != nil {
@@ -147,7 +132,7 @@ func (o *Options) runMany(ctx context.Context, base *url.URL) error {
 		return err
 	}
 	if o.Confirm != nil && total > 0 {
-		if err := o.Confirm(ctx, fmt.Sprintf(r.verb.question, total)); err != nil {
+		if err := o.Confirm(ctx, fmt.Sprintf(r.verb.many.question, total)); err != nil {
 			return err
 		}
 	}
@@ -178,20 +163,17 @@ func (r *run) printItem(i *item) (err error) {
 // forEachItem calls do for each item, ordered by subscription ID, until do fails. It reads the list page by page.
 func (r *run) forEachItem(ctx context.Context, do func(i *item) error) error {
 	q := url.Values{"limit": {strconv.Itoa(listPage)}}
-	for name, value := range r.Filters {
-		if name != "all" {
-			q.Set(name, value)
-		}
+	addValues(q, r.Filters)
+	q.Del("all")
+	if r.verb.many.state != "" && !q.Has("state") {
+		q.Set("state", r.verb.many.state)
 	}
-	if r.verb.state != "" && !q.Has("state") {
-		q.Set("state", r.verb.state)
-	}
-	if r.verb.isNeeded == nil {
+	if r.verb.many.isNeeded == nil {
 		q.Set("since", r.since)
 		q.Set("until", r.until)
 	}
 	// Actions on failing subscriptions change their order, so read the whole list first.
-	whole := q.Has("failing") && r.verb.isNeeded != nil
+	whole := q.Has("failing") && r.verb.many.isNeeded != nil
 	if r.After != "" && !whole {
 		q.Set("after", r.After)
 	}
@@ -228,10 +210,10 @@ func walk(items []item, do func(i *item) error) error {
 // listItems returns the items of one page of the list and the parameter that selects the next page.
 func (r *run) listItems(ctx context.Context, q url.Values) (items []item, next string, err error) {
 	list := "/subscriptions"
-	if r.verb.isNeeded == nil {
+	if r.verb.many.isNeeded == nil {
 		list = "/abandoned"
 	}
-	answer, err := r.sendRequest(ctx, "GET", r.base+list, q, nil)
+	answer, err := r.sendRequest(ctx, "GET", r.api+list, q, nil)
 	if err != nil {
 		return nil, "", err
 	}
@@ -244,7 +226,7 @@ func (r *run) listItems(ctx context.Context, q url.Values) (items []item, next s
 		return nil, "", fmt.Errorf("the response is not a list: %w", err)
 	}
 	for _, s := range p.Subscriptions {
-		if r.verb.isNeeded != nil && r.verb.isNeeded(&s) {
+		if r.verb.many.isNeeded != nil && r.verb.many.isNeeded(&s) {
 			items = append(items, item{id: s.ID, principal: s.Principal, event: s.Event, url: s.URL})
 		}
 	}
@@ -316,7 +298,7 @@ func (r *run) applyToAll(ctx context.Context, total int) error {
 		sum.Stopped = fmt.Sprintf("the list cannot be read: %v", err)
 	}
 	if sum.Stopped != "" {
-		if r.verb.isNeeded != nil {
+		if r.verb.many.isNeeded != nil {
 			whole = cmp.Or(last, whole) // a subscription has one item
 		}
 		sum.GoOn = r.continueCommand(whole)
@@ -339,7 +321,7 @@ func (r *run) applyTo(ctx context.Context, i *item) error {
 	content := map[string]string{}
 	if i.eventID != "" {
 		content["eventId"], content["seen"] = i.eventID, i.seen
-	} else if r.verb.appliesSince {
+	} else if r.since != "" {
 		content["since"] = r.since
 		if r.until != "" {
 			content["until"] = r.until
@@ -351,12 +333,12 @@ func (r *run) applyTo(ctx context.Context, i *item) error {
 			return err
 		}
 	}
-	subscription := r.base + "/subscriptions/" + url.PathEscape(i.id)
-	answer, err := r.sendRequest(ctx, "POST", subscription+"/"+r.verb.path, nil, body)
+	id := url.PathEscape(i.id)
+	answer, err := r.sendRequest(ctx, r.verb.method, r.api+"/"+fmt.Sprintf(r.verb.path, id), nil, body)
 	if err != nil {
 		return err
 	}
-	attempt, err := r.awaitOutcome(ctx, subscription, answer, i.eventID)
+	attempt, err := r.awaitOutcome(ctx, r.api+"/subscriptions/"+id, answer, i.eventID)
 	if err != nil {
 		return err
 	}
@@ -407,15 +389,15 @@ func (r *run) print(s *summary) error {
 // continueCommand returns the command line that continues the run after a subscription.
 func (r *run) continueCommand(after string) string {
 	words := []string{"mcpe-gen", "admin", r.Verb, quoteWord(r.URL)}
-	for _, f := range []struct{ flag, value string }{{"principal", r.Filters["principal"]}, {"event", r.Filters["event"]}, {"state", r.Filters["state"]}, {"url", r.Filters["url"]},
-		{"host", r.Filters["host"]}, {"late", r.Filters["late"]}, {"min-behind", r.Filters["minBehind"]}, {"since", r.since}, {"until", r.until}, {"after", after}} {
-		if f.value != "" {
-			words = append(words, "--"+f.flag, quoteWord(f.value))
-		}
-	}
-	for _, name := range []string{"failing", "all"} {
-		if r.Filters[name] != "" {
-			words = append(words, "--"+name)
+	values := maps.Clone(r.Filters)
+	values["since"], values["until"], values["after"] = r.since, r.until, after
+	for _, flag := range slices.Concat(ofSubscriptions, []string{"all", "since", "until", "after"}) {
+		switch value := values[Parameter(flag)]; {
+		case value == "":
+		case flag == "failing" || flag == "all":
+			words = append(words, "--"+flag)
+		default:
+			words = append(words, "--"+flag, quoteWord(value))
 		}
 	}
 	if r.Wait != DefaultWait {

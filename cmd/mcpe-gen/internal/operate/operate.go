@@ -3,17 +3,16 @@ package operate
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"net"
 	"net/http"
 	"net/url"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -62,143 +61,71 @@ type Options struct {
 	// Stderr receives the progress of a verb for many subscriptions. If Terminal is true, the progress is a bar.
 	Stderr   io.Writer
 	Terminal bool
-	keep     bool // keep connections open for further requests
+	keep     bool   // keep connections open for further requests
+	api      string // URL of the API
 }
 
 // maxAnswer is the maximum size of a response in bytes.
 const maxAnswer = 64 << 20
 
-// A verb describes a request. %s is replaced with the first argument.
-type verb struct {
-	method, path string
-	args         []string
-	body         func(args []string) any
-	columns      []string // of the list in the answer
-	list         string
-	head         string                    // the member to print before the list
-	sum          []string                  // members of the answer itself to print before the list
-	row          func(row map[string]any)  // sets the columns of an element of the list
-	page         func(page map[string]any) // adds the list to an answer without one
-	query        string                    // the query parameter for the first argument
-	final        string                    // the effect of a verb that cannot be undone; %s stands for the first argument
-}
-
-// Verbs contains the names of the verbs in the order of the help text.
-var Verbs = []string{"types", "subscriptions", "endpoints", "show", "attempts", "connections", "test", "retry", "pause", "unpause", "resume", "replay", "endreplay", "end", "disconnect", "revoke", "reopen", "events", "latency", "why", "event", "occurrence", "audit", "cluster", "outbox", "putback", "drop", "tail"}
-
-var verbs = map[string]verb{
-	"types":         {method: "GET", path: "types", list: "types", columns: []string{"name", "head", "perMinute", "behind", "streams", "pollers", "webhooks", "terminated", "description"}, row: setTermination},
-	"subscriptions": {method: "GET", path: "subscriptions", list: "subscriptions", columns: []string{"id", "principal", "event", "state", "behind", "failedSince", "lastError", "url"}, row: dropOldError},
-	"endpoints": {method: "GET", path: "endpoints", list: "endpoints", row: setEndpoint,
-		columns: []string{"total", "suspended", "paused", "failing", "abandoned", "failedSince", "behind", "waitingSince", "endpoint"}},
-	"events": {method: "GET", path: "events", list: "occurrences", row: dropUnknownOutcomes,
-		columns: []string{"timestamp", "event", "accepted", "waiting", "failed", "lastError", "eventId"}},
-	"latency": {method: "GET", path: "latency", list: "rows", page: mergeLatencies,
-		columns: []string{"of", "p95Ms", "p50Ms", "timed", "attempts", "failures", "name"}},
-	"why":         {method: "GET", path: "subscriptions/%s/why", args: []string{"ID"}},
-	"connections": {method: "GET", path: "connections", list: "connections", columns: []string{"id", "mode", "since", "behind", "event", "principal"}},
-	"show":        {method: "GET", path: "subscriptions/%s", args: []string{"ID"}},
-	"attempts": {method: "GET", path: "subscriptions/%s/attempts", args: []string{"ID"}, list: "attempts",
-		columns: []string{"at", "number", "tookMs", "status", "category", "nextAt", "eventId"}},
-	"test": {method: "POST", path: "subscriptions/%s/test", args: []string{"ID", "PAYLOAD"},
-		body: func(args []string) any { return map[string]any{"data": json.RawMessage(args[1])} }},
-	"retry": {method: "POST", path: "subscriptions/%s/send", args: []string{"ID", "EVENT-ID"},
-		body: func(args []string) any { return map[string]string{"eventId": args[1]} }},
-	"replay": {method: "POST", path: "subscriptions/%s/replay", args: []string{"ID", "CURSOR"},
-		body: func(args []string) any { return map[string]string{"cursor": args[1]} }},
-	"endreplay":  {method: "POST", path: "subscriptions/%s/endreplay", args: []string{"ID"}},
-	"pause":      {method: "POST", path: "subscriptions/%s/pause", args: []string{"ID"}},
-	"unpause":    {method: "POST", path: "subscriptions/%s/unpause", args: []string{"ID"}},
-	"resume":     {method: "POST", path: "subscriptions/%s/resume", args: []string{"ID"}},
-	"end":        {method: "POST", path: "subscriptions/%s/end", args: []string{"ID"}, final: "end the subscription %s, whose client may subscribe again unless server.Options.Authorize rejects it"},
-	"disconnect": {method: "POST", path: "connections/%s/disconnect", args: []string{"ID"}},
-	"tail":       {method: "GET"},
-	"event": {method: "GET", path: "occurrences", query: "eventId", args: []string{"EVENT-ID"}, list: "occurrences",
-		columns: []string{"event", "position", "timestamp", "bytes", "eventId"}},
-	"occurrence": {method: "GET", path: "types/%s/occurrences/%s", args: []string{"TYPE", "POSITION"}, list: "deliveries", head: "occurrence",
-		columns: []string{"outcome", "subscription", "principal", "state", "at", "category", "status", "url"}, row: lastAttempt},
-	"audit": {method: "GET", path: "audit", list: "entries", row: setTarget,
-		columns: []string{"at", "actor", "verb", "status", "outcome", "asked", "target"}},
-	"cluster": {method: "GET", path: "cluster", list: "replicas", columns: []string{"name", "this", "shards"},
-		sum: []string{"leased", "generation", "heardAt", "outboxAgeMs", "unowned", "problems"}},
-	"outbox":  {method: "GET", path: "outbox", list: "rejected", columns: []string{"id", "at", "log", "eventId", "bytes", "reason"}},
-	"putback": {method: "POST", path: "outbox/%s/putback", args: []string{"ID"}},
-	"drop":    {method: "POST", path: "outbox/%s/drop", args: []string{"ID"}, final: "delete the rejected event %s"},
-	"reopen":  {method: "POST", path: "types/%s/reopen", args: []string{"TYPE"}},
-	"revoke": {method: "POST", path: "revoke", args: []string{"PRINCIPAL"}, final: "end all subscriptions of %s, who may subscribe again unless server.Options.Authorize rejects it",
-		body: func(args []string) any { return map[string]string{"principal": args[0]} }},
-}
-
 // Run sends the request and prints the response.
 func Run(ctx context.Context, o Options) error {
-	v, ok := verbs[o.Verb]
-	if !ok {
-		return usage("admin has no verb %q; it has %s", o.Verb, strings.Join(Verbs, ", "))
+	v := Find(o.Verb)
+	if v == nil {
+		return usage("admin has no verb %q: see mcpe-gen admin --help", o.Verb)
 	}
 	o.replaceFailing()
-	ofMany := manyVerbs[o.Verb] != nil && len(o.Args) == 0
-	if err := o.check(&v, ofMany); err != nil {
+	ofMany := v.many != nil && len(o.Args) == 0
+	if err := o.check(v, ofMany); err != nil {
 		return err
 	}
 	base, err := serverOrigin(o.URL)
+	if err != nil {
+		return err
+	}
+	o.api = base.JoinPath("api").String()
 	switch {
-	case err != nil:
-		return err
-	case o.Verb == "tail":
-		return o.tail(ctx, base)
+	case v.run != nil:
+		return v.run(&o, ctx, v)
 	case ofMany:
-		return o.runMany(ctx, base)
+		return o.runMany(ctx, v)
 	}
-	q := url.Values{}
-	for name, value := range o.Filters {
-		if value != "" {
-			q.Set(name, value)
-		}
-	}
-	located := o.Verb == "replay" && len(o.From) > 0
-	if (v.final != "" || located) && o.Confirm != nil {
-		about := o.Args[0]
-		if located {
-			v.final = "%s"
-			if about, err = o.describeReplay(ctx, base); err != nil {
-				return err
-			}
-		}
-		if err := o.Confirm(ctx, fmt.Sprintf(v.final, plain.Text(about))); err != nil {
-			return err
-		}
-	}
-	path := v.path
-	if n := strings.Count(path, "%s"); n > 0 {
-		escaped := make([]any, n)
-		for i := range escaped {
-			escaped[i] = url.PathEscape(o.Args[i])
-		}
-		path = fmt.Sprintf(path, escaped...)
-	}
-	if timedLists[o.Verb] {
-		for name, value := range o.From {
-			q.Set(name, value)
-		}
-	}
-	if v.query != "" {
-		q.Set(v.query, o.Args[0])
-	}
-	target := base.JoinPath("api").String() + "/" + path
-	var body []byte
-	if content, err := o.requestBody(v); err != nil {
+	if err := o.confirm(ctx, v); err != nil {
 		return err
-	} else if content != nil {
-		if body, err = json.Marshal(content); err != nil {
+	}
+	return o.perform(ctx, v)
+}
+
+// confirm asks for confirmation of a verb that cannot be undone and of a replay without a cursor.
+func (o *Options) confirm(ctx context.Context, v *Verb) error {
+	what := ""
+	switch {
+	case o.Confirm == nil:
+		return nil
+	case v.body != nil && len(o.From) > 0:
+		text, err := o.describeReplay(ctx)
+		if err != nil {
 			return err
 		}
+		what = plain.Text(text)
+	case v.final != "":
+		what = fmt.Sprintf(v.final, plain.Text(o.Args[0]))
+	default:
+		return nil
 	}
-	if q.Has("failing") && v.list != "" {
-		q.Set("limit", "1000") // each page examines all subscriptions
+	return o.Confirm(ctx, what)
+}
+
+// perform sends the request of a verb, and one for each further page of a list. It prints the response.
+func (o *Options) perform(ctx context.Context, v *Verb) error {
+	body, err := o.requestBody(v)
+	if err != nil {
+		return err
 	}
+	target, q := o.target(v), o.query(v)
 	all := []map[string]any{}
 	for {
-		answer, err := o.sendRequest(ctx, v.method, target, q, body)
+		answer, err := o.sendRequest(ctx, cmp.Or(v.method, http.MethodGet), target, q, body)
 		if err != nil {
 			return err
 		}
@@ -214,28 +141,17 @@ func Run(ctx context.Context, o Options) error {
 		next, _ := page["next"].(string)
 		until, _ := page["until"].(string)
 		formatMember("", page)
-		if v.method == http.MethodPost && page["done"] == false {
-			if err := o.finish(ctx, base, answer, page); err != nil {
+		if page["done"] == false {
+			if err := o.finish(ctx, answer, page); err != nil {
 				return err
 			}
 		}
-		if v.page != nil {
-			v.page(page)
-		}
-		rows, _ := page[v.list].([]any)
-		for _, r := range rows {
-			if m, ok := r.(map[string]any); ok {
-				if v.row != nil {
-					v.row(m)
-				}
-				all = append(all, m)
-			}
-		}
+		all = append(all, v.rows(page)...)
 		if next == "" || next == q.Get("after") {
 			if o.JSON {
-				return o.checkFound(len(all))
+				return o.checkFound(v, len(all))
 			}
-			return o.printText(ctx, &v, page, all)
+			return o.printText(ctx, v, page, all)
 		}
 		q.Set("after", next)
 		if until != "" {
@@ -244,34 +160,88 @@ func Run(ctx context.Context, o Options) error {
 	}
 }
 
+// target returns the URL of a verb's request.
+func (o *Options) target(v *Verb) string {
+	path := v.path
+	for _, arg := range o.Args[:strings.Count(path, "%s")] {
+		path = strings.Replace(path, "%s", url.PathEscape(arg), 1)
+	}
+	return o.api + "/" + path
+}
+
+// query returns the query of a verb's first request.
+func (o *Options) query(v *Verb) url.Values {
+	q := url.Values{}
+	addValues(q, o.Filters)
+	if v.list != "" {
+		addValues(q, o.From)
+		if q.Has("failing") {
+			q.Set("limit", "1000") // each page examines all subscriptions
+		}
+	}
+	if v.query != "" {
+		q.Set(v.query, o.Args[0])
+	}
+	return q
+}
+
+// addValues adds all values to a query that are not empty.
+func addValues(q url.Values, values map[string]string) {
+	for name, value := range values {
+		if value != "" {
+			q.Set(name, value)
+		}
+	}
+}
+
+// rows returns the elements of the list in a page.
+func (v *Verb) rows(page map[string]any) (all []map[string]any) {
+	if v.page != nil {
+		v.page(page)
+	}
+	rows, _ := page[v.list].([]any)
+	for _, r := range rows {
+		if m, ok := r.(map[string]any); ok {
+			if v.row != nil {
+				v.row(m)
+			}
+			all = append(all, m)
+		}
+	}
+	return all
+}
+
 // check rejects options and arguments that the verb does not support.
-func (o *Options) check(v *verb, ofMany bool) error {
+func (o *Options) check(v *Verb, ofMany bool) error {
 	if ofMany {
-		return o.checkMany()
+		return o.checkMany(v)
 	}
 	if o.DryRun || o.Rate != 0 || o.After != "" || o.Filters["all"] != "" {
-		return usage("--dry-run, --rate, --after and --all are for a verb on many subscriptions, without an ID: %s", strings.Join(slices.Sorted(maps.Keys(manyVerbs)), ", "))
+		return usage("--dry-run, --rate, --after and --all are for a verb on many subscriptions, without an ID")
 	}
 	begins := len(o.From)
 	if o.From["until"] != "" {
-		if begins--; begins == 0 || o.Verb == "audit" {
+		if begins--; begins == 0 || !v.accepts("until") {
 			return usage("--until is for events, replay and retry of many, together with a start")
 		}
 	}
-	if begins > 0 && o.Verb != "replay" && (!timedLists[o.Verb] || o.From["since"] == "") || begins > 1 {
+	if begins > 0 && o.Verb != "replay" && (v.list == "" || !v.accepts("since") || o.From["since"] == "") || begins > 1 {
 		return usage("replay takes one of --since, --position and --event-id; events, audit and retry of many take --since; other verbs take none")
 	}
 	if o.Verb == "events" && begins == 0 {
 		return usage("events needs --since, such as 14:00, 90m or 2026-11-22T14:00:00Z")
 	}
+	args := v.args()
 	if o.Verb == "replay" && len(o.From) > 0 {
-		v.args = v.args[:1] // From replaces the cursor
+		args = args[:1] // From replaces the cursor
 	}
-	if len(o.Args) != len(v.args) {
-		return usage("%s takes %d arguments (%s), got %d", o.Verb, len(v.args), strings.Join(v.args, " "), len(o.Args))
+	if len(o.Args) != len(args) {
+		return usage("%s takes %d arguments (%s), got %d", o.Verb, len(args), strings.Join(args, " "), len(o.Args))
 	}
-	if len(o.Filters) > 0 && !slices.Contains([]string{"subscriptions", "endpoints", "connections", "tail", "event", "events", "latency", "audit"}, o.Verb) {
-		return usage("%s takes no filters", o.Verb)
+	for name := range o.Filters {
+		if v.many != nil || !v.accepts(name) {
+			return usage("%s takes no filter %s", strings.Join(append([]string{o.Verb}, args...), " "), name)
+		}
 	}
 	if o.Verb == "test" && !json.Valid([]byte(o.Args[1])) {
 		return usage("the payload %q is not JSON", o.Args[1])
@@ -280,12 +250,12 @@ func (o *Options) check(v *verb, ofMany bool) error {
 }
 
 // finish waits for the outcome of the request that an answer names, and sets it in the page.
-func (o *Options) finish(ctx context.Context, base *url.URL, answer []byte, page map[string]any) error {
+func (o *Options) finish(ctx context.Context, answer []byte, page map[string]any) error {
 	event := ""
 	if o.Verb == "retry" {
 		event = o.Args[1]
 	}
-	attempt, err := o.awaitOutcome(ctx, base.JoinPath("api").String()+"/subscriptions/"+url.PathEscape(o.Args[0]), answer, event)
+	attempt, err := o.awaitOutcome(ctx, o.api+"/subscriptions/"+url.PathEscape(o.Args[0]), answer, event)
 	if err != nil {
 		return err
 	}
@@ -296,12 +266,12 @@ func (o *Options) finish(ctx context.Context, base *url.URL, answer []byte, page
 }
 
 // requestBody returns the body of a request, or nil if it has none.
-func (o *Options) requestBody(v verb) (any, error) {
+func (o *Options) requestBody(v *Verb) ([]byte, error) {
 	switch {
 	case v.body == nil:
 		return nil, nil
 	case len(o.From) == 0:
-		return v.body(o.Args), nil
+		return json.Marshal(v.body(o.Args))
 	}
 	content := map[string]any{}
 	for name, value := range o.From {
@@ -314,16 +284,14 @@ func (o *Options) requestBody(v verb) (any, error) {
 			content[name] = n
 		}
 	}
-	return content, nil
+	return json.Marshal(content)
 }
 
 // describeReplay describes the effect of replaying a subscription.
-func (o *Options) describeReplay(ctx context.Context, base *url.URL) (string, error) {
+func (o *Options) describeReplay(ctx context.Context) (string, error) {
 	q := url.Values{}
-	for name, value := range o.From {
-		q.Set(name, value)
-	}
-	answer, err := o.sendRequest(ctx, "GET", base.JoinPath("api").String()+"/subscriptions/"+url.PathEscape(o.Args[0])+"/replay", q, nil)
+	addValues(q, o.From)
+	answer, err := o.sendRequest(ctx, "GET", o.api+"/subscriptions/"+url.PathEscape(o.Args[0])+"/replay", q, nil)
 	if err != nil {
 		return "", err
 	}
@@ -343,16 +311,6 @@ func (o *Options) describeReplay(ctx context.Context, base *url.URL) (string, er
 		text += ", the oldest that remains of the requested events"
 	}
 	return text, nil
-}
-
-// lastAttempt sets the columns for the latest attempt of a delivery.
-func lastAttempt(row map[string]any) {
-	if made, _ := row["attempts"].([]any); len(made) > 0 {
-		last, _ := made[0].(map[string]any)
-		for _, name := range []string{"at", "category", "status"} {
-			row[name] = last[name]
-		}
-	}
 }
 
 // serverOrigin parses a URL and rejects it if a token must not be sent to it. Plain HTTP is allowed only for loopback.

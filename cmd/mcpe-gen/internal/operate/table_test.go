@@ -10,7 +10,7 @@ import (
 )
 
 // list returns a response with two rows of a verb's list, in which each text has n characters. From 300 on, that includes times and IDs.
-func list(v *verb, n int) string {
+func list(v *Verb, n int) string {
 	row := map[string]any{"attempts": 7, "host": strings.Repeat("h", n), "url": strings.Repeat("é", n), "requests": []any{}, "tookMs": 1234.5, "p95Ms": 1234.5, "p50Ms": 1234.5,
 		"eventId": "evt_" + strings.Repeat("1", max(32, n)), "status": 503, "state": "unreadable", "category": "http_5xx", "lastError": "http_5xx", "verb": "endreplay"}
 	for _, name := range v.columns {
@@ -42,11 +42,12 @@ func list(v *verb, n int) string {
 // TestTables expects each table to be at most 120 characters wide, with times in one form that are never cut, and
 // --format json to print the responses unchanged.
 func TestTables(t *testing.T) {
-	for name, v := range verbs {
+	for _, v := range Verbs {
+		name := v.name()
 		if v.list == "" {
 			continue
 		}
-		args := make([]string, len(v.args))
+		args := make([]string, len(v.args()))
 		for i := range args {
 			args[i] = fmt.Sprint(i)
 		}

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"net/url"
 	"strings"
 
 	"github.com/mcpe-gen/mcpe-gen/internal/plain"
@@ -18,17 +17,8 @@ import (
 const maxLine = 8 << 20
 
 // tail prints occurrences as they arrive until ctx is done or the server ends the tail.
-func (o *Options) tail(ctx context.Context, base *url.URL) error {
-	q := url.Values{}
-	for name, value := range o.Filters {
-		if name != "event" {
-			return usage("tail takes no filter except event")
-		}
-		if value != "" {
-			q.Set(name, value)
-		}
-	}
-	resp, err := o.send(ctx, http.MethodGet, base.JoinPath("api").String()+"/tail", q, nil, 0)
+func (o *Options) tail(ctx context.Context, v *Verb) error {
+	resp, err := o.send(ctx, http.MethodGet, o.target(v), o.query(v), nil, 0)
 	if err != nil {
 		return unlessEnded(ctx, err)
 	}
