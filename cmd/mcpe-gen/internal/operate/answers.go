@@ -105,13 +105,22 @@ func dropOldError(row map[string]any) {
 	}
 }
 
-// lastAttempt sets the columns for the latest attempt of a delivery.
-func lastAttempt(row map[string]any) {
-	if made, _ := row["attempts"].([]any); len(made) > 0 {
-		last, _ := made[0].(map[string]any)
-		for _, name := range []string{"at", "category", "status"} {
-			row[name] = last[name]
-		}
+// setResult sets the column for the result of an attempt, which is its failure or the status of the response.
+func setResult(row map[string]any) {
+	if row["result"] = row["category"]; row["category"] == nil && row["status"] != nil {
+		row["result"] = "HTTP " + valueText(row["status"])
+	}
+}
+
+// setLastAttempt sets the columns for the latest attempt of a delivery.
+func setLastAttempt(row map[string]any) {
+	made, _ := row["attempts"].([]any)
+	if len(made) == 0 {
+		return
+	}
+	if last, ok := made[0].(map[string]any); ok {
+		setResult(last)
+		row["at"], row["result"] = last["at"], last["result"]
 	}
 }
 

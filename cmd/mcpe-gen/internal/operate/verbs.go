@@ -47,8 +47,8 @@ var Verbs = []Verb{
 	{Use: "endpoints URL", Short: "List totals for each host, or for each URL of one --host", Flags: ofSubscriptions, path: "endpoints", list: "endpoints", row: setEndpoint,
 		columns: []string{"total", "suspended", "paused", "failing", "abandoned", "failedSince", "behind", "waitingSince", "endpoint"}},
 	{Use: "show URL ID", Short: "Show a subscription", path: "subscriptions/%s"},
-	{Use: "attempts URL ID", Short: "List the delivery attempts of a subscription", path: "subscriptions/%s/attempts", list: "attempts",
-		columns: []string{"at", "number", "tookMs", "status", "category", "nextAt", "eventId"}},
+	{Use: "attempts URL ID", Short: "List the delivery attempts of a subscription", path: "subscriptions/%s/attempts", list: "attempts", row: setResult,
+		columns: []string{"at", "number", "tookMs", "result", "nextAt", "eventId"}},
 	{Use: "connections URL", Short: "List open streams and pollers", Flags: []string{"principal", "event", "mode"}, path: "connections", list: "connections",
 		columns: []string{"id", "mode", "since", "behind", "event", "principal"}},
 	{Use: "tail URL", Short: "Show occurrences as they happen", Flags: []string{"event"}, path: "tail", run: (*Options).tail},
@@ -99,8 +99,8 @@ var Verbs = []Verb{
 
 // occurrence is a verb that shows an occurrence. The verb event shows its result if an event is in one place only.
 var occurrence = Verb{Use: "occurrence URL TYPE POSITION", Short: "Show an occurrence, and its delivery to each subscription",
-	path: "types/%s/occurrences/%s", list: "deliveries", head: "occurrence", row: lastAttempt,
-	columns: []string{"outcome", "subscription", "principal", "state", "at", "category", "status", "url"}}
+	path: "types/%s/occurrences/%s", list: "deliveries", head: "occurrence", row: setLastAttempt,
+	columns: []string{"outcome", "subscription", "principal", "state", "at", "result", "url"}}
 
 // Find returns the verb with a name, or nil.
 func Find(name string) *Verb {
