@@ -213,6 +213,9 @@ func (v *Verb) rows(page map[string]any) (all []map[string]any) {
 
 // check rejects options and arguments that the verb does not support.
 func (o *Options) check(v *Verb, ofMany bool) error {
+	if o.Wait < 0 {
+		return usage("--wait must not be negative, but is %s", o.Wait)
+	}
 	if ofMany {
 		return o.checkMany(v)
 	}

@@ -192,6 +192,7 @@ func TestUsage(t *testing.T) {
 		{URL: "https://ops.example.com/", Verb: "events", From: map[string]string{"until": "1h"}},
 		{URL: "https://ops.example.com/", Verb: "events", From: map[string]string{"position": "7"}},
 		{URL: "https://ops.example.com/", Verb: "why"},
+		{URL: "https://ops.example.com/", Verb: "resume", Args: []string{"sub_1"}, Wait: -time.Second},
 		{URL: "https://ops.example.com/", Verb: "audit", From: map[string]string{"since": "7h", "until": "1h"}},
 		{URL: "https://ops.example.com/", Verb: "replay", Args: []string{"sub_1", "c"}, From: map[string]string{"until": "1h"}},
 		{URL: "http://ops.example.com/", Verb: "types"},
