@@ -83,6 +83,9 @@ func (o output) check(ctx context.Context, overlay map[string][]byte, missing ma
 	if err != nil {
 		return nil, fmt.Errorf("verify %s: %w", o.shown, err)
 	}
+	if len(loaded) == 0 { // for example, go.mod lacks requirements of required modules
+		return nil, fmt.Errorf("verify %s: the go command found no package; run go mod tidy in %s, then verify again", o.shown, o.base)
+	}
 	var diags []source.Diagnostic
 	for _, pkg := range loaded {
 		// The go command compiles to get export data. Its single error repeats the errors that the type checker reports

@@ -57,3 +57,20 @@ func TestVerify(t *testing.T) {
 		}
 	}
 }
+
+// A module whose go.mod is not complete cannot be checked, and that is an error.
+func TestVerifyIncompleteModule(t *testing.T) {
+	dir := t.TempDir()
+	consumerModule(t, dir)
+	mod, err := os.ReadFile(filepath.Join(dir, "go.mod"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, _, _ := strings.Cut(string(mod), "\nrequire (")
+	write(t, dir, "go.mod", before)
+	write(t, dir, "e.yaml", strings.ReplaceAll(eventFile("e.x"), "{type: string}", "{type: string, x-go-type: time.Instant}"))
+	p := plan(t, gen.Request{Dir: dir, Files: []string{"e.yaml"}, Out: "out", Emit: []string{"types"}})
+	if diags, err := p.Verify(t.Context()); err == nil || !strings.Contains(err.Error(), "run go mod tidy") {
+		t.Errorf("got %v and error %v, want go mod tidy", diags, err)
+	}
+}
