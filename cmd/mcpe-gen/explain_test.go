@@ -2,8 +2,11 @@ package main
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -13,9 +16,19 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
 )
 
-// Every code explains itself with a cause, an example that gives it, and a remedy that does not; the
-// command in the archive is run on both. One that begins with a parenthesis needs more than files.
+// reported matches the code of a diagnostic in JSON.
+var reported = regexp.MustCompile(`"code":"([A-Z0-9_]+)"`)
+
+// Every code explains itself with a cause, an example that gives this code and no other except besides, and a remedy that gives none.
+// The command in the archive is run on both, in a module that requires this one.
 func TestExplainEveryCode(t *testing.T) {
+	checkout, err := filepath.Abs("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("GOFLAGS", "-mod=mod")
+	module := map[string]string{"go.sum": readText(t, "../../go.sum"),
+		"go.mod": fmt.Sprintf("module example.com/demo\n\ngo 1.26.0\n\nrequire %[1]s v0.0.0\n\nreplace %[1]s => %[2]s\n", "github.com/mcpe-gen/mcpe-gen", checkout)}
 	for _, code := range source.Codes() {
 		t.Run(code.ID, func(t *testing.T) {
 			var out, errs bytes.Buffer
@@ -27,9 +40,6 @@ func TestExplainEveryCode(t *testing.T) {
 			}
 			archive := txtar.Parse(source.Example(code.ID))
 			line := strings.TrimSpace(string(archive.Comment))
-			if strings.HasPrefix(line, "(") {
-				return
-			}
 			args := strings.Fields(line)
 			if len(args) < 2 || args[0] != "mcpe-gen" {
 				t.Fatalf("examples/%s.txtar does not begin with its command", code.ID)
@@ -37,17 +47,32 @@ func TestExplainEveryCode(t *testing.T) {
 			args = append([]string{"--format", "json"}, args[1:]...)
 			for _, top := range []string{"wrong", "right"} {
 				dir := unpack(t, archive, top)
+				write(t, dir, module)
 				out.Reset()
 				errs.Reset()
-				run(append([]string{"-C", dir}, args...), &out, &errs, cli.VersionOf(nil))
-				shown := out.String() + errs.String()
-				if got := strings.Contains(shown, `"`+code.ID+`"`); got != (top == "wrong") {
-					t.Errorf("%s/ of examples/%s.txtar: reported is %v\n%s", top, code.ID, got, shown)
+				exit := run(append([]string{"-C", dir}, args...), &out, &errs, cli.VersionOf(nil))
+				var got, want []string
+				for _, m := range reported.FindAllStringSubmatch(out.String()+errs.String(), -1) {
+					got = append(got, m[1])
+				}
+				if top == "wrong" {
+					want = append(besides[code.ID], code.ID)
+					slices.Sort(want)
+				}
+				slices.Sort(got)
+				if !slices.Equal(slices.Compact(got), want) || top == "right" && exit != cli.OK {
+					t.Errorf("%s/ of examples/%s.txtar: got %v and exit code %d, want %v\n%s%s", top, code.ID, got, exit, want, &out, &errs)
 				}
 			}
 		})
 	}
 }
+
+// besides lists the codes that the cause of another code makes inevitable.
+var besides = map[string][]string{"MCPE550": {"PAYLOAD_FREE_TEXT"}, "MCPE560": {"MCPE130"}}
+
+// longText stands for a long text in an example.
+const longText = "A long text."
 
 // unpack writes the files below one directory of an archive and returns where. The run changes into
 // it and is brought back.
@@ -68,13 +93,7 @@ func unpack(t *testing.T, archive *txtar.Archive, top string) string {
 		if !ok {
 			continue
 		}
-		path := filepath.Join(dir, filepath.FromSlash(name))
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, f.Data, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		write(t, dir, map[string]string{name: strings.ReplaceAll(string(f.Data), longText, strings.Repeat(longText+" ", 40_000))})
 	}
 	return dir
 }

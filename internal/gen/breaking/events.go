@@ -1,6 +1,7 @@
 package breaking
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"fmt"
 	"maps"
@@ -259,7 +260,7 @@ func readToolChanged(old, new side, report func(source.Range, source.Diagnostic)
 		{old.ToolWait, new.ToolWait, "waitSeconds"}, {old.ToolQuiet, new.ToolQuiet, "quietSeconds"},
 		{old.ToolSince, new.ToolSince, "since"},
 	} {
-		if was, is := orElse(a.was, a.otherwise), orElse(a.is, a.otherwise); was != is {
+		if was, is := cmp.Or(a.was, a.otherwise), cmp.Or(a.is, a.otherwise); was != is {
 			report(new.keyRange("x-tool-args"), source.Diagnostic{Message: fmt.Sprintf("the read tool's argument %s is called %s", was, is)})
 		}
 	}
@@ -269,15 +270,5 @@ func readToolChanged(old, new side, report func(source.Range, source.Diagnostic)
 func hasTool(e side) bool { return toolschema.IsExtensible(e.of.Set.Published(e.Input)) }
 
 func toolName(e side) string {
-	if e.ToolName != "" {
-		return e.ToolName
-	}
-	return toolschema.Name(e.Name)
-}
-
-func orElse(s, otherwise string) string {
-	if s == "" {
-		return otherwise
-	}
-	return s
+	return cmp.Or(e.ToolName, toolschema.Name(e.Name))
 }

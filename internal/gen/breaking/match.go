@@ -1,6 +1,7 @@
 package breaking
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -83,7 +84,7 @@ var broaderOperators = map[string][]string{
 
 func operators(was, is string) effect {
 	older := map[string]string{"min": "gte", "max": "lte"}
-	was, is = orElse(older[was], was), orElse(older[is], is)
+	was, is = cmp.Or(older[was], was), cmp.Or(older[is], is)
 	switch {
 	case was == is:
 		return same

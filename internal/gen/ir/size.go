@@ -1,6 +1,7 @@
 package ir
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 
@@ -61,19 +62,27 @@ func sizeOf(s *published.Schema, without *published.Schema) int {
 	return size
 }
 
-// heaviestDefinition returns the directly referenced definition that contributes most to the schema's size, and the
-// size without it. It returns nil if the schema does not refer to any definition.
+// heaviestDefinition returns the definition that contributes most to the schema's size, and the size without it. If the
+// schema is only a reference, the definition is below its target, because the target is the whole schema.
+// heaviestDefinition returns nil for a schema without references.
 func heaviestDefinition(s *published.Schema) (def *published.Schema, size int) {
-	candidates := s.Refs
-	for range 10 { // if the payload is only a reference, use the references of its target
-		if len(candidates) == 1 {
-			candidates = candidates[0].Refs
-		}
+	own, targets := s, map[*published.Schema]bool{}
+	for len(own.Refs) == 1 && isReference(own) && !targets[own.Refs[0]] {
+		own = own.Refs[0]
+		targets[own] = true
 	}
-	for _, d := range candidates {
-		if rest := sizeOf(s, d); def == nil || rest < size {
+	for _, d := range own.Refs {
+		if rest := sizeOf(s, d); !targets[d] && (def == nil || rest < size) {
 			def, size = d, rest
 		}
 	}
 	return def, size
+}
+
+// isReference reports whether the schema has a $ref at its top.
+func isReference(s *published.Schema) bool {
+	var top struct {
+		Ref string `json:"$ref"`
+	}
+	return json.Unmarshal(s.Short(), &top) == nil && top.Ref != ""
 }

@@ -94,3 +94,24 @@ func TestVeryLargeSchemasElsewhere(t *testing.T) {
 		t.Errorf("with the override: %q", hints)
 	}
 }
+
+// The definition that the warning proposes to cut off is below that of the payload, also where both lead to each other.
+func TestVeryLargeSchemasOfCycle(t *testing.T) {
+	files := map[string]string{
+		"events.yaml": "version: 1\nevents:\n  - {name: a, description: Fires., inputSchema: {type: object, additionalProperties: false}, payloadSchema: {$ref: 'fhir.json#/definitions/R1'}}\n",
+		"fhir.json": `{"definitions": {"R1": {"type": "object", "properties": {"contained": {"$ref": "#/definitions/ResourceList"}, "next": {"$ref": "#/definitions/R1"}}},
+			"R2": {"type": "object", "description": "` + strings.Repeat("word ", 60_000) + `"},
+			"ResourceList": {"oneOf": [{"$ref": "#/definitions/R1"}, {"$ref": "#/definitions/R2"}]}}}`,
+	}
+	set, diags := schema.Load([]string{"events.yaml"}, schema.Options{ReadFile: func(path string) ([]byte, error) { return []byte(files[path]), nil }})
+	if source.HasErrors(diags) {
+		t.Fatal(diags)
+	}
+	_, diags = ir.Build(set, ir.Options{Package: "p"})
+	for _, d := range diags {
+		if d.Code == "MCPE218" && strings.Contains(d.Hint, "at: /definitions/ResourceList,") {
+			return
+		}
+	}
+	t.Errorf("got %v, want an override of ResourceList", diags)
+}

@@ -1,6 +1,7 @@
 package ir
 
 import (
+	"cmp"
 	"errors"
 
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
@@ -11,18 +12,18 @@ import (
 // returns nil.
 func (b *builder) readTool(e *Event, names scope) *Tool {
 	t := &Tool{
-		Cursor:    orElse(e.Schema.ToolCursor, toolschema.CursorArgument),
-		MaxEvents: orElse(e.Schema.ToolMaxEvents, toolschema.MaxEventsArgument),
-		Wait:      orElse(e.Schema.ToolWait, toolschema.WaitArgument),
-		Quiet:     orElse(e.Schema.ToolQuiet, toolschema.QuietArgument),
-		Since:     orElse(e.Schema.ToolSince, toolschema.SinceArgument),
+		Cursor:    cmp.Or(e.Schema.ToolCursor, toolschema.CursorArgument),
+		MaxEvents: cmp.Or(e.Schema.ToolMaxEvents, toolschema.MaxEventsArgument),
+		Wait:      cmp.Or(e.Schema.ToolWait, toolschema.WaitArgument),
+		Quiet:     cmp.Or(e.Schema.ToolQuiet, toolschema.QuietArgument),
+		Since:     cmp.Or(e.Schema.ToolSince, toolschema.SinceArgument),
 		Custom: e.Schema.ToolName != "" || e.Schema.ToolCursor != "" || e.Schema.ToolMaxEvents != "" ||
 			e.Schema.ToolWait != "" || e.Schema.ToolQuiet != "" || e.Schema.ToolSince != "",
 	}
 	if !b.checkToolArguments(e, t) {
 		return nil
 	}
-	name := orElse(e.Schema.ToolName, toolschema.Name(e.Schema.Name))
+	name := cmp.Or(e.Schema.ToolName, toolschema.Name(e.Schema.Name))
 	if full := len("read_") + len(e.Schema.Name); e.Schema.ToolName == "" && full > toolschema.MaxDefaultName {
 		b.report(source.New("MCPE224", e.Schema.NameRange, "the read tool is called %s: read_ and the event's name have %d characters, and a default name at most %d", name, full, toolschema.MaxDefaultName).
 			WithHint("choose a name with x-tool-name"))
@@ -81,11 +82,4 @@ func (b *builder) toolName(e *Event, name string, names scope) bool {
 	}
 	names[name] = declared{"the event " + e.Schema.Name, at}
 	return true
-}
-
-func orElse(s, fallback string) string {
-	if s == "" {
-		return fallback
-	}
-	return s
 }
