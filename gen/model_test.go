@@ -6,9 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"reflect"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -187,61 +185,6 @@ func modelSchema(t *testing.T) *jsonschema.Schema {
 		t.Fatal(err)
 	}
 	return s
-}
-
-// The JSON Schema of the model names the members that the Go types have, and requires those that are always there
-// (MODEL-2).
-func TestModelSchema(t *testing.T) {
-	var schema struct {
-		described
-		Defs map[string]described `json:"$defs"`
-	}
-	if err := json.Unmarshal(model.Schema(), &schema); err != nil {
-		t.Fatal(err)
-	}
-	seen := map[reflect.Type]bool{}
-	var visit func(at reflect.Type)
-	visit = func(at reflect.Type) {
-		for at.Kind() == reflect.Pointer || at.Kind() == reflect.Slice {
-			at = at.Elem()
-		}
-		if at.Kind() != reflect.Struct || seen[at] {
-			return
-		}
-		seen[at] = true
-		d, ok := schema.Defs[at.Name()]
-		if at.Name() == "Document" {
-			d, ok = schema.described, true
-		}
-		if !ok {
-			t.Errorf("the schema has no %s", at.Name())
-			return
-		}
-		for i := range at.NumField() {
-			f := at.Field(i)
-			name, omit, _ := strings.Cut(f.Tag.Get("json"), ",")
-			if _, ok := d.Properties[name]; !ok {
-				t.Errorf("the schema of %s has no %s", at.Name(), name)
-			}
-			delete(d.Properties, name)
-			if required := slices.Contains(d.Required, name); required == (omit != "") {
-				t.Errorf("%s of %s: required is %v", name, at.Name(), required)
-			}
-			visit(f.Type)
-		}
-		for name := range d.Properties {
-			t.Errorf("%s has no member %s", at.Name(), name)
-		}
-	}
-	visit(reflect.TypeFor[model.Document]())
-	if len(seen) != len(schema.Defs)+1 {
-		t.Errorf("the schema has %d definitions for %d types", len(schema.Defs), len(seen)-1)
-	}
-}
-
-type described struct {
-	Required   []string                   `json:"required"`
-	Properties map[string]json.RawMessage `json:"properties"`
 }
 
 // What the model of the incidents says that the Go types do not: rules with their places, why a value is any, tags,
