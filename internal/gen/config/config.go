@@ -5,14 +5,13 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
-	"regexp"
-	"strings"
+	"slices"
 	"time"
 
+	"github.com/mcpe-gen/mcpe-gen/internal/gen/ir"
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/rule"
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/schema"
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
-	"github.com/mcpe-gen/mcpe-gen/internal/gen/typescript"
 )
 
 // Name is the name of the configuration file.
@@ -149,260 +148,130 @@ func Load(path string, readFile func(string) ([]byte, error)) (*Config, []source
 	if node == nil {
 		return nil, found
 	}
-	l := &loader{config: &Config{Path: path, Dir: filepath.Dir(path), Types: make(map[string]string), Refs: make(map[string]string)}}
-	l.Report(found...)
+	l := &loader{config: &Config{Path: path, Dir: filepath.Dir(path), Types: make(map[string]string), Refs: make(map[string]string)}, outs: make(map[string]source.Range)}
+	l.found = append(found, formOf().Check(node)...)
 	l.load(node)
-	return l.config, source.Sort(l.Found)
+	return l.config, source.Sort(l.found)
 }
 
+// A loader reads a configuration whose form has been checked. It skips values of the wrong type, and reports the faults
+// that the JSON Schema cannot describe.
 type loader struct {
-	source.Reader
 	config *Config
+	found  []source.Diagnostic
+	outs   map[string]source.Range // of the output directories, by kind and directory
+}
+
+// report adds a diagnostic about a value unless the form of the value has a fault.
+func (l *loader) report(d source.Diagnostic) {
+	if !slices.ContainsFunc(l.found, func(f source.Diagnostic) bool { return f.Range == d.Range }) {
+		l.found = append(l.found, d)
+	}
 }
 
 func (l *loader) load(n *source.Node) {
-	o := l.Object(n, "the configuration", []string{"version"}, []string{"packages", "plugins", "dialect", "types", "refs", "overrides", "silence", "lint", "breaking"})
-	if o == nil {
-		return
-	}
-	if v := n.Get("version"); v != nil && (v.Kind != source.Number || v.Text != "1") {
-		l.Report(source.New("MCPE400", v.Range, "version %s of the configuration is not known", v.JSON()).WithHint("write version: 1"))
-	}
-	outs := make(map[string]source.Range)
-	for _, p := range o.List("packages") {
-		l.readPackage(p, outs)
+	for _, p := range n.ItemsOf("packages", source.Object) {
+		l.readPackage(p)
 	}
 	named := make(map[string]source.Range)
-	for _, p := range o.List("plugins") {
-		l.readPlugin(p, named, outs)
+	for _, p := range n.ItemsOf("plugins", source.Object) {
+		l.readPlugin(p, named)
 	}
-	if t := n.Get("types"); t != nil && l.Is(t, source.Object, "types") {
-		for _, m := range t.Members {
-			l.readType(m)
+	for _, m := range n.Words("types") {
+		if _, err := ir.ParseGoType(m.Value.Text); err != nil {
+			l.report(source.New("MCPE402", m.Value.Range, "the Go type of format %s: %v", m.Key, err).WithHint("as in github.com/google/uuid.UUID"))
 		}
+		l.config.Types[m.Key] = m.Value.Text
 	}
-	if r := n.Get("refs"); r != nil && l.Is(r, source.Object, "refs") {
-		for _, m := range r.Members {
-			l.readRef(m)
+	for _, m := range n.Words("refs") {
+		if _, err := url.Parse(m.Key); err != nil {
+			l.report(source.New("MCPE405", m.KeyRange, "the key %q is not a URL", m.Key).WithHint("as in https://example.com/schemas/"))
 		}
+		l.config.Refs[m.Key] = l.path(m.Value.Text)
 	}
-	if text, at := o.Text("dialect"); at != nil {
-		if !schema.ValidDialect(text) {
-			l.Report(schema.BadDialect(at))
-		}
-		l.config.Dialect = text
-	}
-	l.readOverrides(o)
-	l.readSilences(o)
+	l.config.Dialect = n.Word("dialect")
+	l.readOverrides(n)
+	l.readSilences(n)
 	l.readRules(n)
 }
 
-// readRef reads an entry of refs: a URL prefix and the path for it.
-func (l *loader) readRef(m source.Member) {
-	if !l.Is(m.Value, source.String, "the path of a remote schema") || !l.checkRelative(m.Value, "the path of a remote schema") {
-		return
+// path joins a path in the file to the configuration's directory. It returns "" for an empty path.
+func (l *loader) path(text string) string {
+	if text == "" {
+		return ""
 	}
-	u, err := url.Parse(m.Key)
-	switch {
-	case err != nil || !u.IsAbs() || u.Fragment != "":
-		l.Report(source.New("MCPE405", m.KeyRange, "%q is not a URL without a fragment", m.Key).WithHint("as in https://example.com/schemas/"))
-	case strings.HasSuffix(m.Key, "/") != strings.HasSuffix(m.Value.Text, "/"):
-		l.Report(source.New("MCPE405", m.Value.Range, "a URL that ends in a slash stands for a directory, whose path must end in a slash too"))
-	default:
-		l.config.Refs[m.Key] = filepath.Join(l.config.Dir, filepath.FromSlash(m.Value.Text))
-	}
+	return filepath.Join(l.config.Dir, filepath.FromSlash(text))
 }
 
-func (l *loader) readType(m source.Member) {
-	if !l.Is(m.Value, source.String, "the Go type of a format") {
-		return
-	}
-	switch {
-	case m.Key == "":
-		l.Report(source.New("MCPE402", m.KeyRange, "the name of a format is empty"))
-	case !schema.ValidGoType(m.Value.Text):
-		l.Report(source.New("MCPE402", m.Value.Range, "%q is not an import path and a type", m.Value.Text).
-			WithHint("as in github.com/google/uuid.UUID"))
-	default:
-		l.config.Types[m.Key] = m.Value.Text
-	}
-}
-
-func (l *loader) readPackage(n *source.Node, outs map[string]source.Range) {
-	o := l.Object(n, "a package", []string{"schemas"}, []string{"out", "server", "client", "typescript", "package", "emit", "import"})
-	if o == nil {
-		return
-	}
-	p := Package{Emit: Emits[:3], Range: n.Range}
-	for _, s := range o.Texts("schemas") {
-		if l.checkRelative(s, "a pattern") && l.checkPattern(s) {
+func (l *loader) readPackage(n *source.Node) {
+	p := Package{Emit: Emits[:3], Range: n.Range, Name: n.Word("package")}
+	for _, s := range n.ItemsOf("schemas", source.String) {
+		if l.checkPattern(s) {
 			p.Schemas = append(p.Schemas, Pattern{Text: s.Text, Range: s.Range})
 		}
 	}
-	if s := n.Get("schemas"); s != nil && s.Kind == source.Array && len(s.Items) == 0 {
-		l.Report(source.New("MCPE123", s.Range, "schemas is empty: there is nothing to generate from"))
-	}
-	p.Out = l.readOut(o, "packages", outs)
-	p.Server, p.Client = l.readPart(n, "server", outs), l.readPart(n, "client", outs)
+	p.Out = l.readOut(n, "packages")
+	p.Server, p.Client = l.readOut(n.Get("server"), "packages"), l.readOut(n.Get("client"), "packages")
 	if t := n.Get("typescript"); t != nil {
-		p.TypeScript = l.readTypeScript(t, outs)
-	}
-	switch emit := n.Member("emit"); {
-	case n.Get("out") == nil && n.Get("typescript") == nil:
-		l.Report(source.New("MCPE122", n.Range, "a package needs \"out\" or \"typescript\"").WithHint("out: DIR is where the Go package goes, typescript: {out: DIR} where TypeScript does"))
-	case n.Get("out") == nil && emit != nil:
-		l.Report(source.New("MCPE123", emit.KeyRange, "emit configures the Go package, which has no out"))
+		p.TypeScript = &TypeScript{Out: l.readOut(t, "TypeScript packages"), Emit: textsOf(t, "emit")}
 	}
 	if p.Out == "" {
 		p.Emit = []string{"types"} // no Go output is configured
+	} else if emit := textsOf(n, "emit"); emit != nil {
+		p.Emit = emit
 	}
-	if name, at := o.Text("package"); at != nil {
-		if d := schema.PackageFault(name, at.Range); d != nil {
-			l.Report(*d)
-		}
-		p.Name = name
-	}
-	if n.Get("emit") != nil {
-		p.Emit = l.readWords(o, "emit", "an element of emit", Emits)
-	}
-	if m := n.Member("import"); m != nil && l.Is(m.Value, source.Object, "import") {
-		p.Import = l.readImports(m.Value)
-		if n.Get("out") == nil {
-			l.Report(source.New("MCPE123", m.KeyRange, "import configures the Go package, which has no out"))
+	if imports := n.Words("import"); len(imports) > 0 {
+		p.Import = make(map[string]string, len(imports))
+		for _, m := range imports {
+			p.Import[l.path(m.Key)] = m.Value.Text
 		}
 	}
 	l.config.Packages = append(l.config.Packages, p)
 }
 
-// importPath matches a Go import path. dotElement matches a path that contains the element . or ..
-var (
-	importPath = regexp.MustCompile(`^[A-Za-z0-9_.~-]+(/[A-Za-z0-9_.~-]+)*$`)
-	dotElement = regexp.MustCompile(`(^|/)\.\.?(/|$)`)
-)
-
-// readImports reads the import paths of the Go packages that declare the types of files.
-func (l *loader) readImports(n *source.Node) map[string]string {
-	paths := make(map[string]string, len(n.Members))
-	for _, m := range n.Members {
-		file := &source.Node{Kind: source.String, Text: m.Key, Range: m.KeyRange}
-		switch {
-		case !l.checkRelative(file, "a file of import") || !l.Is(m.Value, source.String, "an import path"):
-		case !importPath.MatchString(m.Value.Text) || dotElement.MatchString(m.Value.Text):
-			l.Report(source.New("MCPE408", m.Value.Range, "%q is not the import path of a Go package", m.Value.Text).
-				WithHint("as in example.com/shop/internal/common"))
-		default:
-			paths[filepath.Join(l.config.Dir, filepath.FromSlash(m.Key))] = m.Value.Text
-		}
-	}
-	return paths
-}
-
 // maxTimeout is the maximum timeout of a plugin.
 const maxTimeout = time.Hour
 
-func (l *loader) readPlugin(n *source.Node, named, outs map[string]source.Range) {
-	o := l.Object(n, "a plugin", []string{"name", "command", "out"}, []string{"options", "timeout"})
-	if o == nil {
-		return
-	}
-	p := Plugin{Range: n.Range}
-	name, at := o.Text("name")
-	if first, taken := named[name]; at != nil && taken {
-		l.Report(source.New("MCPE123", at.Range, "two plugins are called %q", name).WithRelated(first, "first used here"))
-	} else if at != nil && name == "" {
-		l.Report(source.New("MCPE123", at.Range, "name is empty"))
-	} else if at != nil {
-		p.Name, named[name] = name, at.Range
-	}
-	for i, c := range o.Texts("command") {
-		if i == 0 && c.Text == "" {
-			l.Report(source.New("MCPE123", c.Range, "the program is empty"))
+func (l *loader) readPlugin(n *source.Node, named map[string]source.Range) {
+	p := Plugin{Range: n.Range, Name: n.Word("name"), Command: textsOf(n, "command"), Out: l.readOut(n, "plugins")}
+	if at := n.Get("name"); at != nil {
+		if first, taken := named[p.Name]; taken {
+			l.report(source.New("MCPE123", at.Range, "two plugins are called %q", p.Name).WithRelated(first, "first used here"))
 		}
-		p.Command = append(p.Command, c.Text)
+		named[p.Name] = at.Range
 	}
-	if c := n.Get("command"); c != nil && c.Kind == source.Array && len(c.Items) == 0 {
-		l.Report(source.New("MCPE123", c.Range, "command is empty").WithHint("it holds the program and its arguments"))
-	}
-	p.Out = l.readOut(o, "plugins", outs)
 	if v := n.Get("options"); v != nil {
 		p.Options = v.JSON()
 	}
-	if text, at := o.Text("timeout"); at != nil {
-		d, err := time.ParseDuration(text)
+	if at := n.Get("timeout"); at != nil {
+		d, err := time.ParseDuration(at.Text)
 		if err != nil || d <= 0 || d > maxTimeout {
-			l.Report(source.New("MCPE123", at.Range, "timeout %q is not a duration of at most an hour", text).WithHint("as in 10s or 2m"))
+			l.report(source.New("MCPE123", at.Range, "timeout %q is not a duration of at most an hour", at.Text).WithHint("as in 10s or 2m"))
 		}
 		p.Timeout = d
 	}
 	l.config.Plugins = append(l.config.Plugins, p)
 }
 
-// readOut reads an output directory. Outputs of the same kind must have different directories.
-func (l *loader) readOut(o *source.ObjectReader, what string, outs map[string]source.Range) string {
-	text, at := o.Text("out")
-	if at == nil || !l.checkRelative(at, "out") {
+// readOut reads the output directory in a section. Outputs of the same kind must have different directories.
+func (l *loader) readOut(n *source.Node, what string) string {
+	dir := l.path(n.Word("out"))
+	if dir == "" {
 		return ""
 	}
-	dir := filepath.Join(l.config.Dir, filepath.FromSlash(text))
-	key := what + " " + dir
-	if first, ok := outs[key]; ok {
-		l.Report(source.New("MCPE403", at.Range, "two %s are written to %q", what, text).WithRelated(first, "first used here"))
+	at := n.Get("out")
+	if first, ok := l.outs[what+" "+dir]; ok {
+		l.report(source.New("MCPE403", at.Range, "two %s are written to %q", what, at.Text).WithRelated(first, "first used here"))
 	}
-	outs[key] = at.Range
+	l.outs[what+" "+dir] = at.Range
 	return dir
 }
 
-// readPart reads the output directory of the code for servers or for clients, which is "" if the key is absent.
-func (l *loader) readPart(n *source.Node, key string, outs map[string]source.Range) string {
-	m := n.Member(key)
-	if m == nil {
-		return ""
-	}
-	if n.Get("out") == nil {
-		l.Report(source.New("MCPE123", m.KeyRange, "%s configures the Go package, which has no out", key))
-	}
-	o := l.Object(m.Value, key, []string{"out"}, nil)
-	if o == nil {
-		return ""
-	}
-	return l.readOut(o, "packages", outs)
-}
-
-func (l *loader) readTypeScript(n *source.Node, outs map[string]source.Range) *TypeScript {
-	o := l.Object(n, "typescript", []string{"out"}, []string{"emit"})
-	if o == nil {
-		return nil
-	}
-	t := &TypeScript{Out: l.readOut(o, "TypeScript packages", outs)}
-	if n.Get("emit") != nil {
-		t.Emit = l.readWords(o, "emit", "an element of emit", typescript.Parts)
-	}
-	return t
-}
-
-// readWords reads a nonempty array of strings from the known list.
-func (l *loader) readWords(o *source.ObjectReader, key, what string, known []string) []string {
+// textsOf returns the strings in an array member.
+func textsOf(n *source.Node, key string) []string {
 	var list []string
-	for _, n := range o.Texts(key) {
-		if l.Among(n, what, known) {
-			list = append(list, n.Text)
-		}
-	}
-	if n := o.Node.Get(key); n.Kind == source.Array && len(n.Items) == 0 {
-		l.Report(source.New("MCPE123", n.Range, "%s is empty", key).WithHint("it holds some of %s", strings.Join(known, ", ")))
+	for _, item := range n.ItemsOf(key, source.String) {
+		list = append(list, item.Text)
 	}
 	return list
-}
-
-func (l *loader) checkRelative(n *source.Node, what string) bool {
-	switch {
-	case n.Text == "":
-		l.Report(source.New("MCPE123", n.Range, "%s is empty", what))
-	case filepath.IsAbs(n.Text) || strings.HasPrefix(n.Text, "/"):
-		l.Report(source.New("MCPE123", n.Range, "%s %q is an absolute path", what, n.Text).
-			WithHint("write it relative to the directory of %s", l.config.Path))
-	default:
-		return true
-	}
-	return false
 }

@@ -10,9 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
-	"github.com/mcpe-gen/mcpe-gen/internal/gen/breaking"
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/config"
-	"github.com/mcpe-gen/mcpe-gen/internal/gen/lint"
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/rule"
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
 )
@@ -96,7 +94,7 @@ func TestMistakes(t *testing.T) {
 		{pkg, "", true},
 		{"version: 1\n", "", true},
 		{"packages: []\n", `dir/mcpe.yaml:1:1: error MCPE122: the configuration needs "version"`, false},
-		{"version: 2\n", `dir/mcpe.yaml:1:10: error MCPE400: version 2 of the configuration is not known`, false},
+		{"version: 2\n", `dir/mcpe.yaml:1:10: error MCPE400: version 2 is not known`, false},
 		{"version: 1\npackage: []\n", `dir/mcpe.yaml:2:1: error MCPE120: the configuration has no key "package"`, false},
 		{"version: 1\npackages: {}\n", `dir/mcpe.yaml:2:11: error MCPE121: packages must be an array, not an object`, false},
 		{"version: 1\npackages: [{out: b}]\n", `dir/mcpe.yaml:2:12: error MCPE122: a package needs "schemas"`, false},
@@ -111,44 +109,44 @@ func TestMistakes(t *testing.T) {
 		{"version: 1\npackages: [{schemas: [a]}]\n", `dir/mcpe.yaml:2:12: error MCPE122: a package needs "out" or "typescript"`, false},
 		{"version: 1\npackages: [{schemas: [a], typescript: {out: b, emit: [client]}}]\n", "", true},
 		{"version: 1\npackages: [{schemas: [a], out: b, typescript: {out: b}}]\n", "", true},
-		{"version: 1\npackages: [{schemas: [a], emit: [server], typescript: {out: b}}]\n", `dir/mcpe.yaml:2:27: error MCPE123: emit configures the Go package, which has no out`, false},
+		{"version: 1\npackages: [{schemas: [a], emit: [server], typescript: {out: b}}]\n", `dir/mcpe.yaml:2:27: error MCPE122: emit needs "out" next to it`, false},
 		{"version: 1\npackages: [{schemas: [a], typescript: {}}]\n", `dir/mcpe.yaml:2:39: error MCPE122: typescript needs "out"`, false},
 		{"version: 1\npackages: [{schemas: [a], typescript: {out: b, emit: [clint]}}]\n", `dir/mcpe.yaml:2:55: error MCPE123: an element of emit cannot be "clint"`, false},
 		{"version: 1\npackages: [{schemas: [a], typescript: {out: b}}, {schemas: [c], typescript: {out: ./b}}]\n", `dir/mcpe.yaml:2:83: error MCPE403: two TypeScript packages are written to "./b"`, true},
 		{"version: 1\npackages: [{schemas: [a], out: b, import: {c/d.yaml: example.com/m/c}}]\n", "", true},
 		{"version: 1\npackages: [{schemas: [a], out: b, import: [c]}]\n", `dir/mcpe.yaml:2:43: error MCPE121: import must be an object, not an array`, false},
-		{"version: 1\npackages: [{schemas: [a], out: b, import: {c: 5}}]\n", `dir/mcpe.yaml:2:47: error MCPE121: an import path must be a string, not a number`, false},
-		{"version: 1\npackages: [{schemas: [a], out: b, import: {c: 'a b'}}]\n", `dir/mcpe.yaml:2:47: error MCPE408: "a b" is not the import path of a Go package`, false},
-		{"version: 1\npackages: [{schemas: [a], out: b, import: {c: ../d}}]\n", `dir/mcpe.yaml:2:47: error MCPE408: "../d" is not the import path of a Go package`, false},
-		{"version: 1\npackages: [{schemas: [a], out: b, import: {/c: d}}]\n", `dir/mcpe.yaml:2:44: error MCPE123: a file of import "/c" is an absolute path`, false},
-		{"version: 1\npackages: [{schemas: [a], import: {c: d}, typescript: {out: b}}]\n", `dir/mcpe.yaml:2:27: error MCPE123: import configures the Go package, which has no out`, false},
+		{"version: 1\npackages: [{schemas: [a], out: b, import: {c: 5}}]\n", `dir/mcpe.yaml:2:47: error MCPE121: the import path must be a string, not a number`, false},
+		{"version: 1\npackages: [{schemas: [a], out: b, import: {c: 'a b'}}]\n", `dir/mcpe.yaml:2:47: error MCPE408: the import path "a b" is not valid`, false},
+		{"version: 1\npackages: [{schemas: [a], out: b, import: {c: ../d}}]\n", `dir/mcpe.yaml:2:47: error MCPE408: the import path "../d" is not valid`, false},
+		{"version: 1\npackages: [{schemas: [a], out: b, import: {/c: d}}]\n", `dir/mcpe.yaml:2:44: error MCPE123: the file "/c" is an absolute path`, false},
+		{"version: 1\npackages: [{schemas: [a], import: {c: d}, typescript: {out: b}}]\n", `dir/mcpe.yaml:2:27: error MCPE122: import needs "out" next to it`, false},
 		{"version: 1\npackages: [{schemas: [a], out: b, server: {out: c}, client: {out: d}, emit: [types]}]\n", "", true},
 		{"version: 1\npackages: [{schemas: [a], out: b, server: {out: ./b}}]\n", `dir/mcpe.yaml:2:49: error MCPE403: two packages are written to "./b"`, true},
 		{"version: 1\npackages: [{schemas: [a], out: b, client: c}]\n", `dir/mcpe.yaml:2:43: error MCPE121: client must be an object, not a string`, false},
 		{"version: 1\npackages: [{schemas: [a], out: b, client: {}}]\n", `dir/mcpe.yaml:2:43: error MCPE122: client needs "out"`, false},
-		{"version: 1\npackages: [{schemas: [a], server: {out: c}, typescript: {out: b}}]\n", `dir/mcpe.yaml:2:27: error MCPE123: server configures the Go package, which has no out`, false},
-		{"version: 1\npackages: [{schemas: [], out: b}]\n", `dir/mcpe.yaml:2:22: error MCPE123: schemas is empty: there is nothing to generate from`, false},
-		{"version: 1\npackages: [{schemas: [/a], out: b}]\n", `dir/mcpe.yaml:2:23: error MCPE123: a pattern "/a" is an absolute path`, false},
+		{"version: 1\npackages: [{schemas: [a], server: {out: c}, typescript: {out: b}}]\n", `dir/mcpe.yaml:2:27: error MCPE122: server needs "out" next to it`, false},
+		{"version: 1\npackages: [{schemas: [], out: b}]\n", `dir/mcpe.yaml:2:22: error MCPE123: schemas is empty`, false},
+		{"version: 1\npackages: [{schemas: [/a], out: b}]\n", `dir/mcpe.yaml:2:23: error MCPE123: an element of schemas "/a" is an absolute path`, false},
 		{"version: 1\npackages: [{schemas: [a], out: ''}]\n", `dir/mcpe.yaml:2:32: error MCPE123: out is empty`, false},
 		{"version: 1\npackages: [{schemas: ['a['], out: b}]\n", `dir/mcpe.yaml:2:23: error MCPE401: "a[" is not a glob pattern`, true},
 		{"version: 1\npackages: [{schemas: ['a**/b'], out: b}]\n", `dir/mcpe.yaml:2:23: error MCPE401: "a**/b" is not a glob pattern`, true},
 		{"version: 1\npackages: [{schemas: [a], out: b}, {schemas: [c], out: ./b}]\n", `dir/mcpe.yaml:2:56: error MCPE403: two packages are written to "./b"`, true},
-		{"version: 1\npackages: [{schemas: [a], out: b, package: go}]\n", `dir/mcpe.yaml:2:44: error MCPE124: "go" cannot name a Go package`, false},
+		{"version: 1\npackages: [{schemas: [a], out: b, package: go}]\n", `dir/mcpe.yaml:2:44: error MCPE124: package "go" cannot name a Go package`, false},
 		{"version: 1\npackages: [{schemas: [a], out: b, emit: []}]\n", `dir/mcpe.yaml:2:41: error MCPE123: emit is empty`, false},
 		{"version: 1\npackages: [{schemas: [a], out: b, emit: [servr]}]\n", `dir/mcpe.yaml:2:42: error MCPE123: an element of emit cannot be "servr"`, false},
 		{"version: 1\npackages: [{schemas: [a], out: b, emit: [tools, tools]}]\n", `dir/mcpe.yaml:2:49: error MCPE123: emit holds "tools" twice`, false},
-		{"version: 1\ntypes: {uuid: not a type}\n", `dir/mcpe.yaml:2:15: error MCPE402: "not a type" is not an import path and a type`, false},
-		{"version: 1\ntypes: {uuid: 5}\n", `dir/mcpe.yaml:2:15: error MCPE121: the Go type of a format must be a string, not a number`, false},
+		{"version: 1\ntypes: {uuid: not a type}\n", `dir/mcpe.yaml:2:15: error MCPE402: the Go type "not a type" is not an import path and a type`, false},
+		{"version: 1\ntypes: {uuid: 5}\n", `dir/mcpe.yaml:2:15: error MCPE121: the Go type must be a string, not a number`, false},
 		{"version: 1\nlint: {rules: []}\n", `dir/mcpe.yaml:2:8: error MCPE120: lint has no key "rules"`, false},
-		{"version: 1\nrefs: {example.com: a.json}\n", `dir/mcpe.yaml:2:8: error MCPE405: "example.com" is not a URL without a fragment`, false},
-		{"version: 1\nrefs: {'https://e.x/a#b': a.json}\n", `dir/mcpe.yaml:2:8: error MCPE405: "https://e.x/a#b" is not a URL without a fragment`, false},
-		{"version: 1\nrefs: {'https://e.x/': a.json}\n", `dir/mcpe.yaml:2:24: error MCPE405: a URL that ends in a slash stands for a directory, whose path must end in a slash too`, false},
-		{"version: 1\nrefs: {'https://e.x/a': /a.json}\n", `dir/mcpe.yaml:2:25: error MCPE123: the path of a remote schema "/a.json" is an absolute path`, false},
+		{"version: 1\nrefs: {example.com: a.json}\n", `dir/mcpe.yaml:2:8: error MCPE405: the key "example.com" is not a URL without a fragment`, false},
+		{"version: 1\nrefs: {'https://e.x/a#b': a.json}\n", `dir/mcpe.yaml:2:8: error MCPE405: the key "https://e.x/a#b" is not a URL without a fragment`, false},
+		{"version: 1\nrefs: {'https://e.x/': a.json}\n", `dir/mcpe.yaml:2:24: error MCPE405: the path "a.json" does not end in a slash, but its URL does`, false},
+		{"version: 1\nrefs: {'https://e.x/a': /a.json}\n", `dir/mcpe.yaml:2:25: error MCPE123: https://e.x/a "/a.json" is an absolute path`, false},
 		{"version: 1\nlint: {use: [STANDRD]}\n", `dir/mcpe.yaml:2:14: error MCPE123: a category or rule cannot be "STANDRD"`, false},
 		{"version: 1\nlint: {use: []}\n", `dir/mcpe.yaml:2:13: error MCPE123: use is empty`, false},
 		{"version: 1\nlint: {except: [STANDARD]}\n", `dir/mcpe.yaml:2:17: error MCPE123: a rule cannot be "STANDARD"`, false},
 		{"version: 1\nlint: {severity: {TIME_FORMAT: fatal}}\n", `dir/mcpe.yaml:2:32: error MCPE123: a severity cannot be "fatal"`, false},
-		{"version: 1\nlint: {severity: {TIME_FORMT: note}}\n", `dir/mcpe.yaml:2:19: error MCPE404: there is no lint rule "TIME_FORMT"`, false},
+		{"version: 1\nlint: {severity: {TIME_FORMT: note}}\n", `dir/mcpe.yaml:2:19: error MCPE404: a lint rule cannot be "TIME_FORMT"`, false},
 		{"version: 1\nlint: {ignore: [{rules: [TIME_FORMAT]}]}\n", `dir/mcpe.yaml:2:17: error MCPE122: an element of ignore needs "path" or "event"`, false},
 		{"version: 1\nlint: {ignore: [{path: /a}]}\n", `dir/mcpe.yaml:2:24: error MCPE123: path "/a" is an absolute path`, false},
 		{"version: 1\nlint: {ignore: [{path: 'a['}]}\n", `dir/mcpe.yaml:2:24: error MCPE401: "a[" is not a glob pattern`, true},
@@ -161,7 +159,7 @@ dir/mcpe.yaml:2:18: error MCPE120: an element of ignore has no key "file"`, fals
 		{"version: 1\nbreaking: {categories: []}\n", `dir/mcpe.yaml:2:24: error MCPE123: categories is empty`, false},
 		{"version: 1\ndialect: draft-07\n", "", true},
 		{"version: 1\ndialect: http://json-schema.org/draft-07/schema#\n", "", true},
-		{"version: 1\ndialect: draft-04\n", `dir/mcpe.yaml:2:10: error MCPE132: the schema dialect "draft-04" is not supported`, false},
+		{"version: 1\ndialect: draft-04\n", `dir/mcpe.yaml:2:10: error MCPE132: dialect cannot be "draft-04"`, false},
 		{"version: 1\ndialect: 7\n", `dir/mcpe.yaml:2:10: error MCPE121: dialect must be a string, not a number`, false},
 		{"version: 1\noverrides: [{file: a.json, at: /a, x-go-name: A, replace: {type: string}}]\n", "", true},
 		{"version: 1\noverrides: [{file: a.json, at: /a, remove: true}, {file: '**/*.json', at: '', x-go-type: math/big.Int}]\n", "", true},
@@ -171,18 +169,19 @@ dir/mcpe.yaml:2:18: error MCPE120: an element of ignore has no key "file"`, fals
 		{"version: 1\noverrides: [{file: /a.json, at: /a, remove: true}]\n", `dir/mcpe.yaml:2:20: error MCPE123: file "/a.json" is an absolute path`, false},
 		{"version: 1\noverrides: [{file: 'a[', at: /a, remove: true}]\n", `dir/mcpe.yaml:2:20: error MCPE401: "a[" is not a glob pattern`, true},
 		{"version: 1\noverrides: [{file: a, at: /a}]\n", `dir/mcpe.yaml:2:13: error MCPE122: an override needs x-go-name, x-go-type, replace or remove`, false},
-		{"version: 1\noverrides: [{file: a, at: '', remove: true}]\n", `dir/mcpe.yaml:2:27: error MCPE123: a whole file cannot be removed`, false},
-		{"version: 1\noverrides: [{file: a, at: /a, remove: false}]\n", `dir/mcpe.yaml:2:39: error MCPE123: remove can only be true`, false},
+		{"version: 1\noverrides: [{file: a, at: '', remove: true}]\n", `dir/mcpe.yaml:2:27: error MCPE123: a whole file cannot be removed`, true},
+		{"version: 1\noverrides: [{file: a, at: /a, remove: false}]\n", `dir/mcpe.yaml:2:39: error MCPE123: remove false can only be true`, false},
 		{"version: 1\noverrides: [{file: a, at: /a, remove: true, x-go-name: A}]\n", `dir/mcpe.yaml:2:39: error MCPE123: an override cannot both remove and change a place`, false},
-		{"version: 1\noverrides: [{file: a, at: /a, x-go-name: a}]\n", `dir/mcpe.yaml:2:42: error MCPE124: "a" is not an exported Go identifier`, false},
-		{"version: 1\noverrides: [{file: a, at: /a, x-go-type: a b}]\n", `dir/mcpe.yaml:2:42: error MCPE124: "a b" is not an import path and a type`, false},
-		{"version: 1\noverrides: [{file: a, at: /a, name: A}]\n", `dir/mcpe.yaml:2:31: error MCPE120: an override has no key "name"`, false},
+		{"version: 1\noverrides: [{file: a, at: /a, x-go-name: a}]\n", `dir/mcpe.yaml:2:42: error MCPE124: x-go-name "a" is not an exported Go identifier`, false},
+		{"version: 1\noverrides: [{file: a, at: /a, x-go-type: a b}]\n", `dir/mcpe.yaml:2:42: error MCPE124: x-go-type "a b" is not an import path and a type`, false},
+		{"version: 1\noverrides: [{file: a, at: /a, name: A}]\n", `dir/mcpe.yaml:2:13: error MCPE122: an override needs x-go-name, x-go-type, replace or remove
+dir/mcpe.yaml:2:31: error MCPE120: an override has no key "name"`, false},
 		{"version: 1\nsilence: [{code: MCPE204, files: 'third/**', reason: no bounds there}]\n", "", true},
 		{"version: 1\nsilence: [{code: MCPE204}]\n", `dir/mcpe.yaml:2:11: error MCPE122: a silence needs "reason"`, false},
-		{"version: 1\nsilence: [{code: MCPE204, reason: ' '}]\n", `dir/mcpe.yaml:2:35: error MCPE123: reason is empty`, false},
+		{"version: 1\nsilence: [{code: MCPE204, reason: ' '}]\n", `dir/mcpe.yaml:2:35: error MCPE123: reason " " says nothing`, false},
 		{"version: 1\nsilence: [{code: MCPE103, reason: r}]\n", `dir/mcpe.yaml:2:18: error MCPE407: MCPE103 is an error, and errors are not silenced`, true},
 		{"version: 1\nsilence: [{code: MCPE999, reason: r}]\n", `dir/mcpe.yaml:2:18: error MCPE407: there is no code MCPE999`, true},
-		{"version: 1\nsilence: [{code: TIME_FORMAT, reason: r}]\n", `dir/mcpe.yaml:2:18: error MCPE407: TIME_FORMAT is not a code of the form MCPE204; for a rule of lint write lint: ignore`, false},
+		{"version: 1\nsilence: [{code: TIME_FORMAT, reason: r}]\n", `dir/mcpe.yaml:2:18: error MCPE407: code "TIME_FORMAT" is not of the form MCPE204`, false},
 		{"version: 1\nsilence: [{code: MCPE204, files: /a, reason: r}]\n", `dir/mcpe.yaml:2:34: error MCPE123: files "/a" is an absolute path`, false},
 		{"- a\n", `dir/mcpe.yaml:1:1: error MCPE121: the configuration must be an object, not an array`, false},
 	} {
@@ -276,33 +275,6 @@ func TestFiles(t *testing.T) {
 		}
 		if strings.Join(got, " ") != test.want || strings.Join(codes, " ") != test.fault {
 			t.Errorf("%s: got %v %v", test.patterns, got, found)
-		}
-	}
-}
-
-// The JSON Schema offers every category and rule that there is.
-func TestSchemaListsRules(t *testing.T) {
-	n, found := source.Parse("config.schema.json", config.ConfigSchema())
-	if len(found) > 0 {
-		t.Fatal(found)
-	}
-	ids := func(rules []rule.Rule) (list []string) {
-		for _, r := range rules {
-			list = append(list, r.ID)
-		}
-		return list
-	}
-	for name, want := range map[string][]string{
-		"lintCategory": lint.Categories, "lintRule": ids(lint.Rules()), "breakingCategory": breaking.Categories, "breakingRule": ids(breaking.Rules()),
-	} {
-		var got []string
-		if e := n.Get("$defs").Get(name).Get("enum"); e != nil {
-			for _, item := range e.Items {
-				got = append(got, item.Text)
-			}
-		}
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("$defs/%s -want +got:\n%s", name, diff)
 		}
 	}
 }

@@ -16,6 +16,6 @@ func ExampleLoad() {
 		fmt.Println(d)
 	}
 	// Output:
-	// internal/incidents [server]
+	// internal/incidents [server clinet]
 	// mcpe.yaml:3:72: error MCPE123: an element of emit cannot be "clinet"
 }

@@ -30,14 +30,9 @@ func (l *loader) readFileDialect(f *File, o *source.ObjectReader) {
 		return
 	}
 	if f.dialect = dialectNamed(text); f.dialect == nil {
-		l.Report(BadDialect(n))
+		l.Report(source.New("MCPE132", n.Range, "the schema dialect %q is not supported", n.Text).
+			WithHint("it is %s or %s", schematree.Draft2020.Name, schematree.Draft07.Name))
 	}
-}
-
-// BadDialect returns the diagnostic for an unsupported dialect. n is the node with its name.
-func BadDialect(n *source.Node) source.Diagnostic {
-	return source.New("MCPE132", n.Range, "the schema dialect %q is not supported", n.Text).
-		WithHint("it is %s or %s", schematree.Draft2020.Name, schematree.Draft07.Name)
 }
 
 // setDialect sets the dialect of r. It uses the first of the following that exists: the $schema of r, the dialect of

@@ -19,16 +19,6 @@ var (
 	goTypeForm = regexp.MustCompile(`^(([A-Za-z0-9_.~-]+/)*[A-Za-z0-9_.~-]+\.)?[A-Za-z_][A-Za-z0-9_]*$`)
 )
 
-// ValidGoType reports whether s has the form of an x-go-type, which is an import path with a type or a predeclared
-// type.
-func ValidGoType(s string) bool { return goTypeForm.MatchString(s) }
-
-// ValidGoName reports whether s has the form of an x-go-name, which is an exported Go identifier.
-func ValidGoName(s string) bool { return token.IsIdentifier(s) && token.IsExported(s) }
-
-// GoNameForm is the hint for an invalid x-go-name.
-const GoNameForm = "begin with an upper-case letter and use letters, digits and '_'"
-
 // foreignFormats maps the key that identifies a document of another format to the name of the format.
 var foreignFormats = []struct{ key, format string }{{"openapi", "OpenAPI"}, {"swagger", "OpenAPI"}, {"asyncapi", "AsyncAPI"}}
 
@@ -100,24 +90,11 @@ func (l *loader) readDocument(f *File, base *url.URL, from *root) {
 }
 
 func (l *loader) goPackage(name string, at source.Range) bool {
-	if d := PackageFault(name, at); d != nil {
-		l.Report(*d)
-		return false
-	}
-	return true
-}
-
-// PackageFault returns a diagnostic if a package name is invalid, or nil.
-func PackageFault(name string, at source.Range) *source.Diagnostic {
 	err := CheckPackage(name)
-	if err == nil {
-		return nil
+	if err != nil {
+		l.Report(source.New("MCPE124", at, "%v", err).WithHint("use lower-case ASCII letters and digits, begin with a letter, and use no Go keyword"))
 	}
-	d := source.New("MCPE124", at, "%v", err)
-	if name != "main" {
-		d = d.WithHint("use lower-case ASCII letters and digits, begin with a letter, and use no Go keyword")
-	}
-	return &d
+	return err == nil
 }
 
 // CheckPackage returns an error if name is not a valid name for a generated package.
@@ -291,9 +268,10 @@ func (l *loader) readToolArgument(o *source.ObjectReader, key string) string {
 
 // checkGoName reports whether an x-go-name is valid. If it is not, it adds a diagnostic.
 func (l *loader) checkGoName(n *source.Node) bool {
-	if ValidGoName(n.Text) {
+	if token.IsIdentifier(n.Text) && token.IsExported(n.Text) {
 		return true
 	}
-	l.Report(source.New("MCPE124", n.Range, "%q is not an exported Go identifier", n.Text).WithHint(GoNameForm))
+	l.Report(source.New("MCPE124", n.Range, "%q is not an exported Go identifier", n.Text).
+		WithHint("begin with an upper-case letter and use letters, digits and '_'"))
 	return false
 }

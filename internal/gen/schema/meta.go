@@ -3,8 +3,6 @@ package schema
 import (
 	"errors"
 	"fmt"
-	"slices"
-	"strconv"
 	"strings"
 	"sync"
 
@@ -13,11 +11,11 @@ import (
 	"golang.org/x/text/language"
 	"golang.org/x/text/message"
 
+	"github.com/mcpe-gen/mcpe-gen/internal/gen/form"
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/parallel"
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
 	"github.com/mcpe-gen/mcpe-gen/internal/pattern"
 	"github.com/mcpe-gen/mcpe-gen/internal/schematree"
-	"github.com/mcpe-gen/mcpe-gen/internal/suggest"
 )
 
 // metaschemas maps dialects to functions that return the compiled metaschema. The validator package includes them.
@@ -73,7 +71,7 @@ func (l *loader) checkMeta() {
 		var invalid *jsonschema.ValidationError
 		switch {
 		case errors.As(c.err, &invalid):
-			for _, leaf := range specificCauses(invalid) {
+			for _, leaf := range form.Causes(invalid) {
 				if d := metaFault(c.node, leaf); !c.root.reported[d.Range] {
 					l.fail(c.root, d)
 				}
@@ -82,37 +80,6 @@ func (l *loader) checkMeta() {
 			l.fail(c.root, source.New("MCPE130", c.node.Range, "the metaschema of %s is not usable: %v", c.root.dialect.Name, c.err))
 		}
 	}
-}
-
-// specificCauses returns the innermost causes of an error. If several alternatives failed, it returns the causes in the
-// alternative that matched best.
-func specificCauses(e *jsonschema.ValidationError) []*jsonschema.ValidationError {
-	if len(e.Causes) == 0 {
-		return []*jsonschema.ValidationError{e}
-	}
-	var all []*jsonschema.ValidationError
-	best := -1
-	_, any := e.ErrorKind.(*kind.AnyOf)
-	_, one := e.ErrorKind.(*kind.OneOf)
-	for _, c := range e.Causes {
-		found := specificCauses(c)
-		if !any && !one {
-			all = append(all, found...)
-			continue
-		}
-		depth := 0
-		for _, f := range found {
-			d := 2 * len(f.InstanceLocation)
-			if _, ok := f.ErrorKind.(*kind.Type); !ok {
-				d++ // at least the type matches
-			}
-			depth = max(depth, d)
-		}
-		if depth > best {
-			best, all = depth, found
-		}
-	}
-	return all
 }
 
 // typeHints maps type names of other languages to JSON Schema types.
@@ -134,22 +101,28 @@ func metaFault(n *source.Node, e *jsonschema.ValidationError) source.Diagnostic 
 	}
 	switch k := e.ErrorKind.(type) {
 	case *kind.Type:
-		d := source.New("MCPE130", at, "%s must be %s, not %s", what, typeChoices(k.Want), withArticle(k.Got))
-		if what == `"required"` && k.Got == "boolean" {
+		d := source.TypeFault("MCPE130", v, what, k.Want...)
+		switch {
+		case what == `"required"` && k.Got == "boolean":
 			member := "NAME"
 			if l := e.InstanceLocation; len(l) > 2 && l[len(l)-3] == "properties" {
 				member = l[len(l)-2]
 			}
 			return d.WithHint("write required: [%s] on the object, next to properties", member)
-		}
-		if k.Got == "boolean" && (what == `"exclusiveMinimum"` || what == `"exclusiveMaximum"`) {
-			bound := "NUMBER"
-			if b := v.Parent.Get(strings.ToLower(strings.TrimPrefix(what[1:len(what)-1], "exclusive"))); b != nil {
+		case k.Got == "boolean" && (what == `"exclusiveMinimum"` || what == `"exclusiveMaximum"`):
+			keyword, bound := strings.Trim(what, `"`), "NUMBER"
+			if b := v.Parent.Get(strings.ToLower(strings.TrimPrefix(keyword, "exclusive"))); b != nil {
 				bound = b.Text
 			}
-			return d.WithHint("this is the form of draft 4; write %s: %s", what[1:len(what)-1], bound)
+			return d.WithHint("this is the form of draft 4; write %s: %s", keyword, bound)
+		case what == `"$ref"` && v.Kind == source.Null:
+			return d.WithHint("quote it, as in $ref: '#/schemas/NAME': an unquoted # begins a comment")
+		case what == `"$ref"`:
+			return d.WithHint("")
+		case what == `"items"` && v.Kind == source.Array:
+			return d.WithHint("write prefixItems: […] for elements with a schema each, or items: SCHEMA for all elements")
 		}
-		return d.WithHint("%s", formHint(v, what, k.Want))
+		return d
 	case *kind.Enum:
 		if k.Got == nil {
 			return source.New("MCPE130", at, "%s cannot be null", what).WithHint(`quote it: "null"`)
@@ -164,13 +137,7 @@ func metaFault(n *source.Node, e *jsonschema.ValidationError) source.Diagnostic 
 				return d.WithHint("write %s", hint)
 			}
 		}
-		if plain := strings.Trim(fmt.Sprint(k.Got), "“”„‘’‚«»"); slices.Contains(words, plain) {
-			return d.WithHint("write %s; only ' and \" are quotes", plain)
-		}
-		if near := suggest.Nearest(fmt.Sprint(k.Got), words); near != "" {
-			return d.WithHint("did you mean %q?", near)
-		}
-		return d.WithHint("it is one of %s", strings.Join(words, ", "))
+		return d.WithHint("%s", form.Meant(fmt.Sprint(k.Got), words, "it is one of"))
 	case *kind.Minimum:
 		return source.New("MCPE130", at, "%s must not be less than %s", what, k.Want.RatString())
 	case *kind.ExclusiveMinimum:
@@ -181,51 +148,6 @@ func metaFault(n *source.Node, e *jsonschema.ValidationError) source.Diagnostic 
 		return source.New("MCPE130", at, "%s holds the same value twice, at %d and %d", what, k.Duplicates[0], k.Duplicates[1])
 	}
 	return source.New("MCPE130", at, "%s: %s", what, e.ErrorKind.LocalizedString(english()))
-}
-
-// typeChoices formats a list of types for messages, such as "a string or an array".
-func typeChoices(types []string) string {
-	list := make([]string, len(types))
-	for i, t := range types {
-		list[len(types)-1-i] = withArticle(t)
-	}
-	return strings.Join(list, " or ")
-}
-
-func withArticle(t string) string {
-	switch t {
-	case "null":
-		return t
-	case "array", "object", "integer":
-		return "an " + t
-	}
-	return "a " + t
-}
-
-// formHint suggests how to correct the value v of a keyword that requires one of the types. It returns "" if a
-// correction is not obvious.
-func formHint(v *source.Node, what string, types []string) string {
-	scalar := v.Kind == source.String || v.Kind == source.Number || v.Kind == source.Bool
-	switch {
-	case what == `"$ref"` && v.Kind == source.Null:
-		return "quote it, as in $ref: '#/schemas/NAME': an unquoted # begins a comment"
-	case what == `"items"` && v.Kind == source.Array:
-		return "write prefixItems: […] for elements with a schema each, or items: SCHEMA for all elements"
-	case slices.Contains(types, "array") && scalar:
-		return fmt.Sprintf("write [%s]", v.JSON())
-	case slices.Contains(types, "array") && v.Kind == source.Object:
-		return "write a list, whose elements begin with a dash"
-	case v.Kind == source.String && isNumber(v.Text) && slices.ContainsFunc(types, func(t string) bool { return t == "number" || t == "integer" }):
-		return "write " + v.Text + " without quotes"
-	case slices.Equal(types, []string{"string"}) && scalar && what != `"$ref"`:
-		return fmt.Sprintf("quote it: %q", v.Text)
-	}
-	return ""
-}
-
-func isNumber(s string) bool {
-	_, err := strconv.ParseFloat(s, 64)
-	return err == nil
 }
 
 // nodeAt returns the node at a location relative to n. It also returns the node's name for messages.

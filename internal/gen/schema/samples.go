@@ -6,6 +6,7 @@ import (
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
+	"github.com/mcpe-gen/mcpe-gen/internal/gen/form"
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
 	"github.com/mcpe-gen/mcpe-gen/internal/schematree"
 	"github.com/mcpe-gen/mcpe-gen/internal/validate"
@@ -96,7 +97,7 @@ func (l *loader) checkSample(r *root, s *jsonschema.Schema, v *source.Node, what
 	if err := s.Validate(v.Value()); !errors.As(err, &invalid) {
 		return
 	}
-	for _, leaf := range specificCauses(invalid) {
+	for _, leaf := range form.Causes(invalid) {
 		place, inside := nodeAt(v, leaf.InstanceLocation)
 		at := place.Range
 		if inside != "" {

@@ -69,6 +69,32 @@ func (n *Node) Get(key string) *Node {
 	return nil
 }
 
+// Word returns the value of a string member, or "" if it is absent or not a string.
+func (n *Node) Word(key string) string {
+	if v := n.Get(key); v != nil && v.Kind == String {
+		return v.Text
+	}
+	return ""
+}
+
+// ItemsOf returns the elements of an array member that have the given kind.
+func (n *Node) ItemsOf(key string, k Kind) []*Node {
+	v := n.Get(key)
+	if v == nil || v.Kind != Array {
+		return nil
+	}
+	return slices.DeleteFunc(slices.Clone(v.Items), func(item *Node) bool { return item.Kind != k })
+}
+
+// Words returns the members of an object member whose values are strings.
+func (n *Node) Words(key string) []Member {
+	v := n.Get(key)
+	if v == nil || v.Kind != Object {
+		return nil
+	}
+	return slices.DeleteFunc(slices.Clone(v.Members), func(m Member) bool { return m.Value.Kind != String })
+}
+
 // Member returns the member with the given key. It returns nil if n is not an object or does not contain the member.
 func (n *Node) Member(key string) *Member {
 	if n == nil {

@@ -2,6 +2,7 @@ package source
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/mcpe-gen/mcpe-gen/internal/suggest"
@@ -18,37 +19,57 @@ func (r *Reader) Report(ds ...Diagnostic) { r.Found = append(r.Found, ds...) }
 // Is reports whether n has the given kind. If it does not, Is adds a diagnostic. The parameter what names the node, for
 // example "delivery".
 func (r *Reader) Is(n *Node, k Kind, what string) bool {
-	if n.Kind == k {
-		return true
+	if n.Kind != k {
+		r.Report(TypeFault("MCPE121", n, what, k.String()))
 	}
-	r.Report(kindMismatch(n, k, what))
-	return false
+	return n.Kind == k
 }
 
-// kindMismatch returns the diagnostic for a node that does not have the expected kind.
-func kindMismatch(n *Node, k Kind, what string) Diagnostic {
-	d := New("MCPE121", n.Range, "%s must be %s, not %s", what, withArticle(k), withArticle(n.Kind))
-	switch {
-	case k == String && (n.Kind == Number || n.Kind == Bool):
-		d = d.WithHint("quote it: %q", n.Text)
-	case k == Array && n.Kind == Object:
-		d = d.WithHint("write a list, whose elements begin with a dash: - name: …")
-	case k == Array && n.Kind == String:
-		d = d.WithHint("write [%s]", n.Text)
-	case k == Bool && n.Kind == String && slices.Contains([]string{"yes", "on", "y"}, strings.ToLower(n.Text)):
-		d = d.WithHint("write true")
-	case k == Bool && n.Kind == String && slices.Contains([]string{"no", "off", "n"}, strings.ToLower(n.Text)):
-		d = d.WithHint("write false")
+// TypeFault returns the diagnostic for a node that has none of the given types of JSON Schema. It has a hint if the
+// correction is obvious.
+func TypeFault(code string, n *Node, what string, types ...string) Diagnostic {
+	d := New(code, n.Range, "%s must be %s, not %s", what, choices(types), WithArticle(n.Kind.String()))
+	word := strings.ToLower(n.Text)
+	switch scalar := n.Kind == Bool || n.Kind == Number || n.Kind == String; {
+	case slices.Contains(types, "array") && scalar:
+		return d.WithHint("write [%s]", n.JSON())
+	case slices.Contains(types, "array") && n.Kind == Object:
+		return d.WithHint("write a list, whose elements begin with a dash")
+	case n.Kind == String && isNumber(n.Text) && (slices.Contains(types, "number") || slices.Contains(types, "integer")):
+		return d.WithHint("write %s without quotes", n.Text)
+	case slices.Equal(types, []string{"string"}) && scalar:
+		return d.WithHint("quote it: %q", n.Text)
+	case slices.Equal(types, []string{"boolean"}) && slices.Contains([]string{"yes", "on", "y"}, word):
+		return d.WithHint("write true")
+	case slices.Equal(types, []string{"boolean"}) && slices.Contains([]string{"no", "off", "n"}, word):
+		return d.WithHint("write false")
 	}
 	return d
 }
 
-func withArticle(k Kind) string {
-	switch k {
-	case Array, Object:
-		return "an " + k.String()
+func isNumber(s string) bool {
+	_, err := strconv.ParseFloat(s, 64)
+	return err == nil
+}
+
+// choices formats a list of types for messages, such as "a string or an array".
+func choices(types []string) string {
+	list := make([]string, len(types))
+	for i, t := range types {
+		list[len(types)-1-i] = WithArticle(t)
 	}
-	return article(k)
+	return strings.Join(list, " or ")
+}
+
+// WithArticle returns the name of a type with its article, such as "an object".
+func WithArticle(t string) string {
+	switch t {
+	case "null":
+		return t
+	case "array", "object", "integer":
+		return "an " + t
+	}
+	return "a " + t
 }
 
 // An ObjectReader reads the members of an object.
@@ -63,7 +84,7 @@ type ObjectReader struct {
 // If n is not an object, it returns nil.
 func (r *Reader) Object(n *Node, what string, required, optional []string) *ObjectReader {
 	if n.Kind != Object {
-		r.Report(kindMismatch(n, Object, what).WithHint("%s", objectHint(n, required, optional)))
+		r.Report(TypeFault("MCPE121", n, what, Object.String()).WithHint("%s", objectHint(n, required, optional)))
 		return nil
 	}
 	for _, m := range n.Members {

@@ -168,7 +168,7 @@ func (c *converter) mapping(n *Node, y *yaml.Node, start, depth int) int {
 		case key.Kind == Array || key.Kind == Object:
 			c.report(New("MCPE104", key.Range, "an %s cannot be a key", key.Kind))
 		case key.Kind != String:
-			c.report(New("MCPE104", key.Range, "a key must be a string; this is read as %s", article(key.Kind)).
+			c.report(New("MCPE104", key.Range, "a key must be a string; this is read as %s", WithArticle(key.Kind.String())).
 				WithHint("quote it"))
 		default:
 			c.add(&ms, Member{Key: key.Text, KeyRange: key.Range, Value: value})
@@ -176,13 +176,6 @@ func (c *converter) mapping(n *Node, y *yaml.Node, start, depth int) int {
 	}
 	n.Members = ms.list
 	return end
-}
-
-func article(k Kind) string {
-	if k == Null {
-		return "null"
-	}
-	return "a " + k.String()
 }
 
 // convertAlias converts the target of an alias. The result has the range of the alias, but its descendants have their
