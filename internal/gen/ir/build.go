@@ -149,7 +149,7 @@ func (b *builder) addRoot(r *root) {
 	*r.declList = append(*r.declList, r.decl)
 	b.all = append(b.all, r.decl)
 	b.roots[r.node] = r
-	b.decls[r.node] = r.decl
+	b.decls[r.node], r.decl.node = r.decl, r.node
 	b.order = append(b.order, r)
 }
 
@@ -170,7 +170,7 @@ func (b *builder) typeOf(node *source.Node, at site) *Type {
 	sh := b.shape(node)
 	switch sh.kind {
 	case structShape, enumShape, unionShape:
-		d := &Decl{Name: at.name, Role: at.role, Doc: docOf(node), At: keyRange(b.originalOf(node))}
+		d := &Decl{Name: at.name, Role: at.role, Doc: docOf(node), At: keyRange(b.originalOf(node)), node: node}
 		b.decls[node] = d
 		b.declareName(b.names, d.Name, "the type of "+b.originalOf(node).Pointer(), d.At)
 		*at.root.declList = append(*at.root.declList, d)

@@ -18,7 +18,7 @@ func (d *describer) valueDescription(n *source.Node, name string) model.Type {
 	case refShape:
 		return d.referred(n, sh)
 	case scalarShape:
-		t = d.scalarType(sh)
+		t = scalarType(sh)
 	case enumShape:
 		t = enumType(sh)
 	case structShape:
@@ -36,24 +36,20 @@ func (d *describer) valueDescription(n *source.Node, name string) model.Type {
 	default:
 		t = model.Type{Kind: model.Any, Reason: "the schema cannot be typed"}
 	}
-	t.Nullable = (sh.allowsNull || d.isNullable(n)) && t.Kind != model.Any && t.Kind != model.Null
+	t.Nullable = sh.allowsNull && t.Kind != model.Any && t.Kind != model.Null
 	return t
 }
 
-func (d *describer) scalarType(sh *shape) model.Type {
-	f := sh.facts
-	if f == nil {
-		f = d.gatherFacts(sh.node)
-	}
+func scalarType(sh *shape) model.Type {
 	switch sh.base {
 	case Bool:
 		return model.Type{Kind: model.Boolean}
 	case Int64:
-		return numeric(model.Integer, f)
+		return numeric(model.Integer, sh.facts)
 	case Float64:
-		return numeric(model.Number, f)
+		return numeric(model.Number, sh.facts)
 	}
-	return text(f)
+	return text(sh.facts)
 }
 
 func numeric(kind string, f *facts) model.Type {
@@ -112,9 +108,6 @@ func (d *describer) objectType(f *facts, o *object, name string) model.Type {
 	t := model.Type{Kind: model.Object, Members: []model.Member{}}
 	for _, m := range o.members {
 		t.Members = append(t.Members, d.member(m, name))
-	}
-	if f == nil {
-		return t
 	}
 	t.MinProperties, t.MaxProperties = bound(f, "minProperties", 1), bound(f, "maxProperties", -1)
 	for _, p := range f.parts { // members that a struct tag cannot name
@@ -235,9 +228,6 @@ func (d *describer) variantTitle(n *source.Node) string {
 }
 
 func (d *describer) mapType(f *facts, elem *source.Node, name string) model.Type {
-	if f == nil {
-		f = &facts{}
-	}
 	values := model.Type{Kind: model.Any, Reason: "the schema says nothing about the values"}
 	if elem != nil {
 		values = d.typeOf(elem, name+nameSegment(elem, "Value"))
@@ -250,9 +240,6 @@ func (d *describer) mapType(f *facts, elem *source.Node, name string) model.Type
 const maxTuple = 64
 
 func (d *describer) arrayType(f *facts, elem *source.Node, name string) model.Type {
-	if f == nil {
-		f = &facts{}
-	}
 	t := model.Type{Kind: model.Array, MinItems: bound(f, "minItems", 1), MaxItems: bound(f, "maxItems", -1)}
 	t.UniqueItems = slices.ContainsFunc(f.parts, func(p *source.Node) bool { return p.Get("uniqueItems").True() })
 	if elem != nil {
@@ -389,21 +376,15 @@ func (d *describer) describeKnown(f *facts, name string) []model.Type {
 
 // describeObjectAmong describes the object values of a schema that allows several types.
 func (d *describer) describeObjectAmong(f *facts, name string) model.Type {
-	if i, ok := d.objects[f.node]; ok {
-		return model.Type{Kind: model.Ref, Ref: d.out.Types[i].Name}
+	n := d.withType(f.node, "object")
+	if d.shapes[n] == nil {
+		sh := d.objectShape(f)
+		sh.facts, d.shapes[n] = f, &sh
 	}
-	sh := d.objectShape(f)
-	switch sh.kind {
-	case mapShape:
-		return d.mapType(f, sh.elem, name)
-	case structShape:
-		i := d.define(f.node, name+"Object")
-		d.objects[f.node] = i
-		t := d.objectType(f, sh.object, d.out.Types[i].Name)
-		d.out.Types[i].Type = t
-		return model.Type{Kind: model.Ref, Ref: d.out.Types[i].Name}
+	if d.shapes[n].kind == structShape {
+		name += "Object"
 	}
-	return model.Type{Kind: model.Any, Reason: "the schema cannot be typed"}
+	return d.typeOf(n, name)
 }
 
 // describeAmbiguous describes a union with variants that cannot be distinguished.

@@ -18,7 +18,7 @@ func (p *Package) Describe() *model.Package {
 	plain.shapes, plain.diags = map[*source.Node]*shape{}, nil // Build already reported its findings, in Go terms
 	d := &describer{
 		builder: &plain, defs: plain.set.Definitions(), names: map[string]bool{},
-		own: map[*source.Node]int{}, active: map[*source.Node]bool{}, objects: map[*source.Node]int{},
+		types: map[*source.Node]*model.Definition{}, active: map[*source.Node]bool{},
 		out: &model.Package{Name: p.Name, Sources: []string{}, Events: []model.Event{}, Types: []model.Definition{}},
 	}
 	d.describe(p)
@@ -31,19 +31,16 @@ type describer struct {
 	*builder
 	out  *model.Package
 	defs *schema.Definitions
-	// names is the set of definition names. own maps schemas without a Go type to the index of their definition in
-	// out.Types. objects does the same for the object values of schemas that allow several types.
-	names        map[string]bool
-	own, objects map[*source.Node]int
-	active       map[*source.Node]bool
+	// names is the set of definition names. all lists the definitions, and types maps schemas to them. active is the set
+	// of schemas that are being described.
+	names  map[string]bool
+	all    []*model.Definition
+	types  map[*source.Node]*model.Definition
+	active map[*source.Node]bool
 }
 
 func (d *describer) describe(p *Package) {
-	nodes := make(map[*Decl]*source.Node, len(d.decls))
-	for n, decl := range d.decls {
-		nodes[decl] = n
-	}
-	for _, decl := range d.all {
+	for _, decl := range d.builder.all {
 		d.names[decl.Name] = true
 	}
 	for _, r := range d.order {
@@ -77,10 +74,14 @@ func (d *describer) describe(p *Package) {
 		decls = append(decls, f.Decls...)
 	}
 	decls = slices.DeleteFunc(decls, func(decl *Decl) bool { return decl.Of != nil }) // the union describes its variants
-	d.out.Types = make([]model.Definition, len(decls))
+	for _, decl := range decls {
+		d.add(decl.node, decl.Name, decl.Role, decl.Doc, decl.At)
+	}
 	for i, decl := range decls {
-		def := d.describeDefinition(decl, nodes[decl]) // definition may append types
-		d.out.Types[i] = def
+		d.describeDeclaration(d.all[i], decl)
+	}
+	for _, def := range d.all {
+		d.out.Types = append(d.out.Types, *def)
 	}
 	d.out.Defs = d.defs.All()
 	for _, a := range d.set.Applied {
@@ -138,19 +139,16 @@ func (d *describer) event(e *Event) model.Event {
 	return out
 }
 
-// describeDefinition describes a declared Go type.
-func (d *describer) describeDefinition(decl *Decl, n *source.Node) model.Definition {
-	def := model.Definition{
-		Name: decl.Name, Role: decl.Role, Description: decl.Doc.Text, Deprecated: decl.Doc.Deprecated, Schema: d.defs.Pointer(d.originalOf(n)),
-		Go: &model.GoType{Name: decl.Name, Form: decl.Form.String()}, Pos: decl.At.Start.String(),
-	}
+// describeDeclaration completes the definition of a declared Go type.
+func (d *describer) describeDeclaration(def *model.Definition, decl *Decl) {
+	def.Go = &model.GoType{Name: decl.Name, Form: decl.Form.String()}
 	if decl.Type != nil {
 		def.Go.Type = decl.Type.String()
 	}
-	def.Type = d.valueDescription(n, decl.Name)
+	def.Type = d.valueDescription(decl.node, decl.Name)
 	def.Type.Nullable = false // nullability belongs to each use, as in Go
 	if def.Description == "" && def.Type.Kind != model.Ref {
-		def.Description = d.authorDoc(n).Text
+		def.Description = d.authorDoc(decl.node).Text
 	}
 	for i := range def.Type.Members {
 		m := &def.Type.Members[i]
@@ -163,41 +161,33 @@ func (d *describer) describeDefinition(decl *Decl, n *source.Node) model.Definit
 			def.Type.Values[i].Go = decl.Values[i].Name
 		}
 	}
-	return def
 }
 
 // typeOf returns the description of a reference to n. name is the name for the definition if a new one is required.
 func (d *describer) typeOf(n *source.Node, name string) model.Type {
-	if decl := d.decls[n]; decl != nil {
-		return model.Type{Kind: model.Ref, Ref: decl.Name, Nullable: d.isNullable(n)}
-	}
-	if i, ok := d.own[n]; ok {
-		return model.Type{Kind: model.Ref, Ref: d.out.Types[i].Name, Nullable: d.isNullable(n)}
-	}
-	sh := d.shape(n)
-	if sh.kind == refShape {
+	def, sh := d.types[n], d.shape(n)
+	switch {
+	case def != nil:
+	case sh.kind == refShape:
 		return d.referred(n, sh)
-	}
-	if sh.kind == structShape || sh.kind == unionShape || d.active[n] {
-		i := d.define(n, name)
-		d.own[n] = i
-		if !d.active[n] { // otherwise the active call completes it
-			t := d.valueDescription(n, d.out.Types[i].Name)
-			t.Nullable = false
-			d.out.Types[i].Type = t
+	case sh.kind == structShape || sh.kind == unionShape || d.active[n]:
+		def = d.define(n, name)
+		name = def.Name
+		fallthrough
+	default:
+		if d.active[n] {
+			break // the active call completes the definition
 		}
-		return model.Type{Kind: model.Ref, Ref: d.out.Types[i].Name, Nullable: d.isNullable(n)}
+		d.active[n] = true
+		t := d.valueDescription(n, name)
+		delete(d.active, n)
+		if def = d.types[n]; def == nil {
+			return t
+		}
+		def.Type = t
+		def.Type.Nullable = false
 	}
-	d.active[n] = true
-	t := d.valueDescription(n, name)
-	delete(d.active, n)
-	if i, ok := d.own[n]; ok { // n refers to itself
-		null := t.Nullable
-		t.Nullable = false
-		d.out.Types[i].Type = t
-		return model.Type{Kind: model.Ref, Ref: d.out.Types[i].Name, Nullable: null}
-	}
-	return t
+	return model.Type{Kind: model.Ref, Ref: def.Name, Nullable: d.isNullable(n)}
 }
 
 func (d *describer) referred(n *source.Node, sh *shape) model.Type {
@@ -215,18 +205,22 @@ func (d *describer) referred(n *source.Node, sh *shape) model.Type {
 	return t
 }
 
-// define adds a definition without a Go type and returns its index. It appends a number to the name if the name is
-// taken.
-func (d *describer) define(n *source.Node, name string) int {
+// define adds a definition without a Go type. It appends a number to the name if the name is taken.
+func (d *describer) define(n *source.Node, name string) *model.Definition {
 	free := name
 	for i := 2; d.names[free]; i++ {
 		free = name + "_" + strconv.Itoa(i)
 	}
 	d.names[free] = true
-	doc, at := d.authorDoc(n), d.originalOf(n)
-	d.out.Types = append(d.out.Types, model.Definition{
-		Name: free, Role: "the type of " + at.Pointer(), Description: doc.Text, Deprecated: doc.Deprecated,
-		Schema: d.defs.Pointer(at), Pos: at.Range.Start.String(),
-	})
-	return len(d.out.Types) - 1
+	at := d.originalOf(n)
+	return d.add(n, free, "the type of "+at.Pointer(), d.authorDoc(n), at.Range)
+}
+
+// add adds a definition without a type.
+func (d *describer) add(n *source.Node, name, role string, doc Doc, at source.Range) *model.Definition {
+	def := &model.Definition{
+		Name: name, Role: role, Description: doc.Text, Deprecated: doc.Deprecated, Schema: d.defs.Pointer(d.originalOf(n)), Pos: at.Start.String(),
+	}
+	d.all, d.types[n] = append(d.all, def), def
+	return def
 }

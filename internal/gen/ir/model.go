@@ -121,7 +121,8 @@ type Decl struct {
 	Role string
 	Doc  Doc
 	// At is the range of the schema.
-	At source.Range
+	At   source.Range
+	node *source.Node // nil for the variant of a union
 
 	// Type is the target of an Alias or Defined, or the type of a Holder's value. Why explains why Type is raw JSON,
 	// unless the author requested it.
