@@ -206,6 +206,7 @@ events:
       properties:
         owner: {type: object, required: [id], properties: {id: {type: string, minLength: 2, pattern: '^u'}}}
         pair: {type: array, prefixItems: [{type: string}, {type: integer, maximum: 9}], items: false, minItems: 1}
+        capped: {type: array, prefixItems: [{type: string}, {type: number}, {type: object, properties: {x: {type: number}}}], maxItems: 2.0}
         either: {type: [string, integer], description: One or the other.}
         any: {}
         tagged: {oneOf: [{$ref: '#/schemas/A'}, {$ref: '#/schemas/B'}]}
@@ -239,7 +240,7 @@ schemas:
 	}
 	got := map[string]string{}
 	types["ThingDonePayload.either"], types["ThingDonePayload.untagged"] = types["ThingDonePayloadEither"], types["ThingDonePayloadUntagged"]
-	for _, m := range []string{"pair", "either", "any", "tagged", "when", "id", "untagged"} {
+	for _, m := range []string{"pair", "capped", "either", "any", "tagged", "when", "id", "untagged"} {
 		raw, err := json.Marshal(types["ThingDonePayload."+m])
 		if err != nil {
 			t.Fatal(err)
@@ -252,6 +253,7 @@ schemas:
 	got["bounds"] = string(raw)
 	want := map[string]string{
 		"pair":     `{"kind":"tuple","elements":[{"kind":"string"},{"kind":"integer","maximum":9}],"minItems":1}`,
+		"capped":   `{"kind":"tuple","elements":[{"kind":"string"},{"kind":"number"}],"maxItems":2.0}`,
 		"either":   `{"kind":"union","variants":[{"type":{"kind":"string"},"go":"ThingDonePayloadEitherString"},{"type":{"kind":"integer"},"go":"ThingDonePayloadEitherNumber"}]}`,
 		"any":      `{"kind":"any","reason":"the schema has no type and allows any value"}`,
 		"tagged":   `{"kind":"ref","ref":"ThingDonePayloadTagged"}`,
@@ -263,6 +265,9 @@ schemas:
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("MODEL-3 (-want +got):\n%s", diff)
+	}
+	if d, ok := types["ThingDonePayloadCappedItem3"]; ok {
+		t.Errorf("MODEL-3: an element that maxItems excludes has the definition %+v", d)
 	}
 }
 

@@ -254,12 +254,15 @@ func (d *describer) arrayType(f *facts, elem *source.Node, name string) model.Ty
 	}
 	t.Kind = model.Tuple
 	closed := -1
-	if n, err := strconv.Atoi(string(t.MaxItems)); err == nil {
-		closed = n
+	if n, ok := int64Of(string(t.MaxItems)); ok {
+		closed = int(min(n, 1<<30))
 	}
 	for i, n := range first {
+		if closed >= 0 && i >= closed {
+			return t
+		}
 		e := d.typeOf(n, name+"Item"+strconv.Itoa(i+1))
-		if e.Kind == model.Never || closed >= 0 && i >= closed {
+		if e.Kind == model.Never {
 			return t
 		}
 		t.Elements = append(t.Elements, e)
