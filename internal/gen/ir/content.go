@@ -26,7 +26,7 @@ func (d *describer) valueDescription(n *source.Node, name string) model.Type {
 	case mapShape:
 		t = d.mapType(sh.facts, sh.elem, name)
 	case arrayShape:
-		t = d.arrayType(sh.facts, sh.elem, name)
+		t = d.arrayType(sh, name)
 	case unionShape:
 		t = d.unionType(n, sh.union, name)
 	case neverShape:
@@ -236,64 +236,43 @@ func (d *describer) mapType(f *facts, elem *source.Node, name string) model.Type
 		MinProperties: bound(f, "minProperties", 1), MaxProperties: bound(f, "maxProperties", -1)}
 }
 
-// maxTuple is the maximum number of elements to describe individually.
-const maxTuple = 64
-
-func (d *describer) arrayType(f *facts, elem *source.Node, name string) model.Type {
+func (d *describer) arrayType(sh *shape, name string) model.Type {
+	f := sh.facts
 	t := model.Type{Kind: model.Array, MinItems: bound(f, "minItems", 1), MaxItems: bound(f, "maxItems", -1)}
 	t.UniqueItems = slices.ContainsFunc(f.parts, func(p *source.Node) bool { return p.Get("uniqueItems").True() })
-	if elem != nil {
-		items := d.typeOf(elem, name+nameSegment(elem, "Item"))
+	switch {
+	case sh.elem != nil:
+		items := d.typeOf(sh.elem, name+nameSegment(sh.elem, "Item"))
 		t.Items = &items
-		return t
-	}
-	first, rest, ok := tupleSchemas(f)
-	if !ok {
+	case sh.tuple == nil:
 		t.Items = &model.Type{Kind: model.Any, Reason: "the schema says nothing that holds for all elements"}
-		return t
-	}
-	t.Kind = model.Tuple
-	closed := -1
-	if n, ok := int64Of(string(t.MaxItems)); ok {
-		closed = int(min(n, 1<<30))
-	}
-	for i, n := range first {
-		if closed >= 0 && i >= closed {
-			return t
-		}
-		e := d.typeOf(n, name+"Item"+strconv.Itoa(i+1))
-		if e.Kind == model.Never {
-			return t
-		}
-		t.Elements = append(t.Elements, e)
-	}
-	if closed >= 0 && closed <= len(first) {
-		return t
-	}
-	behind := model.Type{Kind: model.Any, Reason: "the schema says nothing about further elements"}
-	if rest != nil {
-		behind = d.typeOf(rest, name+nameSegment(rest, "Item"))
-	}
-	if behind.Kind != model.Never {
-		t.Rest = &behind
+	default:
+		t.Kind = model.Tuple
+		t.Elements, t.Rest = d.elementTypes(sh.tuple, name)
 	}
 	return t
 }
 
-// tupleSchemas returns the schemas of the first elements and the schema of the remaining elements, if exactly one part
-// describes elements.
-func tupleSchemas(f *facts) (first []*source.Node, rest *source.Node, ok bool) {
-	for _, p := range f.parts {
-		prefix, items, _ := schematree.Elements(p)
-		switch {
-		case len(prefix) == 0 && items == nil:
-		case first != nil || rest != nil || len(prefix) == 0 || len(prefix) > maxTuple:
-			return nil, nil, false
-		default:
-			first, rest = prefix, items
+// elementTypes describes the first elements of a tuple, and the elements that can follow them.
+func (d *describer) elementTypes(t *tuple, name string) (first []model.Type, rest *model.Type) {
+	for i, n := range t.first {
+		e := d.typeOf(n, name+"Item"+strconv.Itoa(i+1))
+		if e.Kind == model.Never {
+			return first, nil
 		}
+		first = append(first, e)
 	}
-	return first, rest, first != nil
+	if !t.isOpen {
+		return first, nil
+	}
+	rest = &model.Type{Kind: model.Any, Reason: "the schema says nothing about further elements"}
+	if t.rest != nil {
+		*rest = d.typeOf(t.rest, name+nameSegment(t.rest, "Item"))
+	}
+	if rest.Kind == model.Never {
+		return first, nil
+	}
+	return first, rest
 }
 
 func (d *describer) unionType(n *source.Node, plan *unionPlan, name string) model.Type {
@@ -367,7 +346,8 @@ func (d *describer) describeKnown(f *facts, name string) []model.Type {
 		case kObject:
 			all = append(all, d.describeObjectAmong(f, name))
 		case kArray:
-			all = append(all, d.arrayType(f, d.shapeOfArray(f).elem, name))
+			sh := d.shapeOfArray(f)
+			all = append(all, d.arrayType(&sh, name))
 		case kString:
 			all = append(all, text(f))
 		case kNumber:

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
+	"github.com/mcpe-gen/mcpe-gen/internal/schematree"
 )
 
 func (b *builder) fillStruct(d *Decl, sh *shape, at site) {
@@ -68,7 +69,19 @@ func (b *builder) elementType(elem *source.Node, at site, what, role string) *Ty
 	return b.nullType(elem, site{name: at.name + nameSegment(elem, what), role: role + at.name, root: at.root})
 }
 
-// shapeOfArray returns the shape of a slice. If the elements do not have a common Go type, they are raw JSON.
+// A tuple contains the schemas of the elements of an array by position.
+type tuple struct {
+	first []*source.Node
+	// isOpen reports whether elements can follow those in first. rest is their schema, or nil for any value.
+	isOpen bool
+	rest   *source.Node
+}
+
+// maxTuple is the maximum number of elements to describe individually.
+const maxTuple = 64
+
+// shapeOfArray returns the shape of an array. In Go, it is a slice. If the elements do not have a common Go type, they
+// are raw JSON.
 func (b *builder) shapeOfArray(f *facts) shape {
 	var all []possibleSchemas
 	closed := -1 // the number of elements to which the schema limits the array
@@ -78,31 +91,37 @@ func (b *builder) shapeOfArray(f *facts) shape {
 		}
 	}
 	positional := false
+	var described []tuple // by the parts
 	for _, p := range f.parts {
 		var o possibleSchemas
-		first, rest := itemsOf(p.Get("prefixItems")), p.Get("items")
-		if rest != nil && rest.Kind == source.Array {
-			first, rest = rest.Items, p.Get("additionalItems")
+		first, rest, _ := schematree.Elements(p)
+		positional = positional || len(first) > 0
+		describes, isOpen := len(first) > 0 || rest != nil, closed < 0 || closed > len(first)
+		if !isOpen {
+			first = first[:closed]
 		}
-		for i, n := range first {
-			if closed < 0 || i < closed {
-				o.add(n)
-			}
+		if describes {
+			described = append(described, tuple{first, isOpen, rest})
+		}
+		for _, n := range first {
+			o.add(n)
 		}
 		if rest != nil {
 			o.add(rest)
-		} else if closed < 0 || closed > len(first) {
+		} else if isOpen {
 			o.anyValue = true
 		}
-		positional = positional || len(first) > 0
 		all = append(all, o)
 	}
 	if len(all) == 0 {
 		all = []possibleSchemas{{anyValue: true}}
 	}
-	elem := b.commonSchema(all)
+	sh := shape{kind: arrayShape, facts: f, elem: b.commonSchema(all)}
+	if positional && len(described) == 1 && len(described[0].first) <= maxTuple {
+		sh.tuple = &described[0]
+	}
 	switch {
-	case elem != nil:
+	case sh.elem != nil:
 	case positional:
 		b.report(source.New("MCPE217", f.node.Range, "the elements of the array have different types; its Go type is []json.RawMessage").
 			WithHint("prefixItems of one type with items: false (or of that type) give a typed slice; otherwise choose x-go-type"))
@@ -110,5 +129,5 @@ func (b *builder) shapeOfArray(f *facts) shape {
 		b.report(source.New("MCPE202", f.node.Range, "the array says nothing about its items; its Go type is []json.RawMessage").
 			WithHint("give items a type, or x-go-type: encoding/json.RawMessage when any value is meant"))
 	}
-	return shape{kind: arrayShape, elem: elem}
+	return sh
 }

@@ -41,6 +41,7 @@ type shape struct {
 	values     []*source.Node // of enumShape
 	isOpen     bool           // of enumShape: other values are also valid
 	elem       *source.Node   // of arrayShape and mapShape; nil if elements stay JSON
+	tuple      *tuple         // of arrayShape; nil if the elements are not described by position
 	object     *object        // of structShape
 	union      *unionPlan     // of unionShape
 	why        string         // of a value that stays JSON although nothing requests that
