@@ -144,13 +144,11 @@ func (b *builder) objectUnion(f *facts, variants []*source.Node) *unionPlan {
 	if plan := b.inferredUnion(f, variants); plan != nil {
 		return plan
 	}
-	plan := &unionPlan{}
-	objects := make([]*object, len(variants))
-	for i, v := range variants {
-		if objects[i] = b.variantObject(v); objects[i] == nil {
-			return nil
-		}
+	objects := b.variantObjects(variants)
+	if objects == nil {
+		return nil
 	}
+	plan := &unionPlan{}
 	for i, o := range objects {
 		own := slices.IndexFunc(o.members, func(m member) bool {
 			count := 0

@@ -37,6 +37,17 @@ func (p *unionPlan) allTagged() bool {
 	return !slices.ContainsFunc(p.variants, func(v plannedVariant) bool { return len(v.tags) == 0 })
 }
 
+// variantObjects returns the objects of the variants, or nil if a variant is not an object.
+func (b *builder) variantObjects(variants []*source.Node) []*object {
+	objects := make([]*object, len(variants))
+	for i, v := range variants {
+		if objects[i] = b.variantObject(v); objects[i] == nil {
+			return nil
+		}
+	}
+	return objects
+}
+
 // variantObject returns the object of a variant, or nil if the variant is not an object.
 func (b *builder) variantObject(v *source.Node) *object {
 	if sh := b.followReferences(v); sh != nil && sh.kind == structShape {
@@ -79,11 +90,9 @@ func (b *builder) optionalTag(variants []*source.Node) string {
 // considers only members for which counted returns true.
 func (b *builder) inferUnion(variants []*source.Node, counted func(obj *object, tag string) bool) *unionPlan {
 	variants = b.flattenUnions(variants)
-	objects := make([]*object, len(variants))
-	for i, v := range variants {
-		if objects[i] = b.variantObject(v); objects[i] == nil {
-			return nil
-		}
+	objects := b.variantObjects(variants)
+	if objects == nil {
+		return nil
 	}
 	for _, m := range objects[0].members {
 		if plan := b.planFor(counted, m.key, variants, objects); plan != nil {
