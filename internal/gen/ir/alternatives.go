@@ -17,11 +17,18 @@ func (b *builder) alternativesShape(f *facts) (shape, bool) {
 		return shape{}, false
 	}
 	if len(f.unions) > 1 {
-		return b.rawUnion(f, "several of oneOf and anyOf apply to one value"), true
+		return b.rawUnion(f, nil, "several of oneOf and anyOf apply to one value"), true
 	}
 	u := f.unions[0]
-	null := false
-	var rest []*source.Node
+	rest, null := b.remaining(f, u)
+	applied, significant := b.mergeSiblings(f, u, rest)
+	sh := b.unionOf(f, u, rest, applied, significant)
+	sh.allowsNull = sh.allowsNull || null && f.kinds&kNull != 0
+	return sh, true
+}
+
+// remaining returns the variants that other keywords do not exclude, except null. It also reports whether null is one.
+func (b *builder) remaining(f *facts, u alternatives) (rest []*source.Node, null bool) {
 	for _, v := range u.variants {
 		switch left := b.allowedKinds(v) & f.kinds; {
 		case left == kNull && isNull(v):
@@ -30,10 +37,7 @@ func (b *builder) alternativesShape(f *facts) (shape, bool) {
 			rest = append(rest, v)
 		}
 	}
-	applied, significant := b.mergeSiblings(f, u, rest)
-	sh := b.unionOf(f, u, rest, applied, significant)
-	sh.allowsNull = sh.allowsNull || null && f.kinds&kNull != 0
-	return sh, true
+	return rest, null
 }
 
 // unionOf returns the shape of a union. rest lists the variants that other keywords do not exclude.
@@ -69,24 +73,25 @@ func (b *builder) unionOf(f *facts, u alternatives, rest, applied []*source.Node
 		return shape{kind: unionShape, union: plan, allowsNull: null}
 	}
 	if tag := b.optionalTag(applied); tag != "" {
-		sh := b.rawHint(f, fmt.Sprintf("%q tells the variants apart, but need not be there", tag),
+		sh := b.rawHint(f, applied, fmt.Sprintf("%q tells the variants apart, but need not be there", tag),
 			fmt.Sprintf("add required: [%s] to every variant, or declare discriminator: {propertyName: %s}", tag, tag))
 		sh.allowsNull = null
 		return sh
 	}
-	sh := b.rawUnion(f, "no member tells the variants apart")
+	sh := b.rawUnion(f, applied, "no member tells the variants apart")
 	sh.allowsNull = null
 	return sh
 }
 
-// rawUnion returns the shape of a union represented as raw JSON. It reports why as a diagnostic.
-func (b *builder) rawUnion(f *facts, why string) shape {
-	return b.rawHint(f, why, "declare discriminator: {propertyName: NAME}, or x-go-type: encoding/json.RawMessage to say that this is meant")
+// rawUnion returns the shape of a union represented as raw JSON. It reports why as a diagnostic. variants is nil if
+// several unions apply.
+func (b *builder) rawUnion(f *facts, variants []*source.Node, why string) shape {
+	return b.rawHint(f, variants, why, "declare discriminator: {propertyName: NAME}, or x-go-type: encoding/json.RawMessage to say that this is meant")
 }
 
-func (b *builder) rawHint(f *facts, why, hint string) shape {
+func (b *builder) rawHint(f *facts, variants []*source.Node, why, hint string) shape {
 	b.report(source.New("MCPE203", f.node.Range, "%s; the Go type is json.RawMessage", why).WithHint("%s", hint))
-	return shape{kind: externalShape, goType: RawMessage, why: why}
+	return shape{kind: externalShape, goType: RawMessage, variants: variants, why: why}
 }
 
 // mergeSiblings merges the keywords next to the union into each variant. It does so only if they affect the Go types.
@@ -188,7 +193,7 @@ func (b *builder) isDiscriminated(f *facts) bool {
 		return true
 	}
 	u := f.unions[0]
-	variants := slices.DeleteFunc(slices.Clone(u.variants), func(v *source.Node) bool { return isNull(v) || b.allowedKinds(v)&f.kinds == 0 })
+	variants, _ := b.remaining(f, u)
 	if len(variants) < 2 || slices.ContainsFunc(variants, func(v *source.Node) bool { return !b.describesMembers(v) }) {
 		return false
 	}

@@ -22,9 +22,9 @@ func (d *describer) valueDescription(n *source.Node, name string) model.Type {
 	case enumShape:
 		t = enumType(sh)
 	case structShape:
-		t = d.objectType(sh.facts, sh.object, name)
+		t = d.objectType(sh, name)
 	case mapShape:
-		t = d.mapType(sh.facts, sh.elem, name)
+		t = d.mapType(sh, name)
 	case arrayShape:
 		t = d.arrayType(sh, name)
 	case unionShape:
@@ -104,22 +104,13 @@ func enumType(sh *shape) model.Type {
 	return t
 }
 
-func (d *describer) objectType(f *facts, o *object, name string) model.Type {
-	t := model.Type{Kind: model.Object, Members: []model.Member{}}
-	for _, m := range o.members {
+func (d *describer) objectType(sh *shape, name string) model.Type {
+	f := sh.facts
+	t := model.Type{Kind: model.Object, Members: []model.Member{}, MinProperties: bound(f, "minProperties", 1), MaxProperties: bound(f, "maxProperties", -1)}
+	for _, m := range sh.object.members {
 		t.Members = append(t.Members, d.member(m, name))
 	}
-	t.MinProperties, t.MaxProperties = bound(f, "minProperties", 1), bound(f, "maxProperties", -1)
-	for _, p := range f.parts { // members that a struct tag cannot name
-		for _, m := range membersOf(p.Get("properties")) {
-			if isTaggable(m.Key) || slices.ContainsFunc(t.Members, func(have model.Member) bool { return have.Name == m.Key }) {
-				continue
-			}
-			if n := d.memberSchema(f, m.Key); d.allowedKinds(n) != 0 && !d.isNever(n) {
-				t.Members = append(t.Members, d.member(member{m.Key, m.KeyRange, n, f.requires(m.Key)}, name))
-			}
-		}
-	}
+	d.addMembers(&t, f, name, func(key string) bool { return !isTaggable(key) })
 	if open, extra := d.hasUnnamed(f); open {
 		x := model.Type{Kind: model.Any, Reason: "the schema allows members of any name and type"}
 		if extra != nil {
@@ -129,6 +120,20 @@ func (d *describer) objectType(f *facts, o *object, name string) model.Type {
 	}
 	t.Patterns, t.Choices = d.describePatterns(f, name), d.describeChoices(f, name)
 	return t
+}
+
+// addMembers describes the members in properties that t lacks, if counted returns true for their names.
+func (d *describer) addMembers(t *model.Type, f *facts, name string, counted func(key string) bool) {
+	for _, p := range f.parts {
+		for _, m := range membersOf(p.Get("properties")) {
+			if !counted(m.Key) || slices.ContainsFunc(t.Members, func(have model.Member) bool { return have.Name == m.Key }) {
+				continue
+			}
+			if n := d.memberSchema(f, m.Key); d.allowedKinds(n) != 0 {
+				t.Members = append(t.Members, d.member(member{m.Key, m.KeyRange, n, f.requires(m.Key)}, name))
+			}
+		}
+	}
 }
 
 // describePatterns describes the members that match the patterns of the first part with patternProperties.
@@ -160,14 +165,8 @@ func (d *describer) describeChoices(f *facts, name string) []model.Choice {
 			if d.allowedKinds(v)&kObject == 0 {
 				continue
 			}
-			o, inner := model.Type{Kind: model.Object, Members: []model.Member{}}, d.gatherFacts(v)
-			for _, p := range inner.parts {
-				for _, m := range membersOf(p.Get("properties")) {
-					if n := d.memberSchema(inner, m.Key); d.allowedKinds(n) != 0 && !slices.ContainsFunc(o.Members, func(have model.Member) bool { return have.Name == m.Key }) {
-						o.Members = append(o.Members, d.member(member{m.Key, m.KeyRange, n, inner.requires(m.Key)}, name+nameSegment(v, strconv.Itoa(i+1))))
-					}
-				}
-			}
+			o := model.Type{Kind: model.Object, Members: []model.Member{}}
+			d.addMembers(&o, d.gatherFacts(v), name+nameSegment(v, strconv.Itoa(i+1)), func(string) bool { return true })
 			told = told || len(o.Members) > 0
 			c.Variants = append(c.Variants, model.Variant{Title: d.variantTitle(v), Type: o})
 		}
@@ -227,13 +226,13 @@ func (d *describer) variantTitle(n *source.Node) string {
 	return ""
 }
 
-func (d *describer) mapType(f *facts, elem *source.Node, name string) model.Type {
+func (d *describer) mapType(sh *shape, name string) model.Type {
 	values := model.Type{Kind: model.Any, Reason: "the schema says nothing about the values"}
-	if elem != nil {
-		values = d.typeOf(elem, name+nameSegment(elem, "Value"))
+	if sh.elem != nil {
+		values = d.typeOf(sh.elem, name+nameSegment(sh.elem, "Value"))
 	}
-	return model.Type{Kind: model.Map, Items: &values, Patterns: d.describePatterns(f, name),
-		MinProperties: bound(f, "minProperties", 1), MaxProperties: bound(f, "maxProperties", -1)}
+	return model.Type{Kind: model.Map, Items: &values, Patterns: d.describePatterns(sh.facts, name),
+		MinProperties: bound(sh.facts, "minProperties", 1), MaxProperties: bound(sh.facts, "maxProperties", -1)}
 }
 
 func (d *describer) arrayType(sh *shape, name string) model.Type {
@@ -317,24 +316,18 @@ func (d *Decl) variantGoName(v plannedVariant) string {
 
 // describeRaw describes values that Go represents as raw JSON.
 func (d *describer) describeRaw(sh *shape, name string) model.Type {
-	unknown := model.Type{Kind: model.Any, Reason: sh.why}
-	if sh.why == nullAlone {
+	t := model.Type{Kind: model.Any, Reason: sh.why}
+	switch {
+	case sh.why == nullAlone:
 		return model.Type{Kind: model.Null}
-	}
-	f := sh.facts
-	if f == nil || f.falsePart != nil || f.kinds == 0 || f.listed {
-		return unknown
-	}
-	if len(f.unions) > 0 {
-		if len(f.unions) > 1 {
-			return unknown
+	case len(sh.variants) > 0:
+		if variants := d.ambiguousVariants(sh.variants, name); variants != nil {
+			return model.Type{Kind: model.Union, Variants: variants}
 		}
-		return d.describeAmbiguous(f, name, unknown)
+	case sh.facts != nil && len(sh.facts.unions) == 0:
+		t.Known = d.describeKnown(sh.facts, name)
 	}
-	if f.kinds&^kNull == anyKind&^kNull {
-		unknown.Known = d.describeKnown(f, name)
-	}
-	return unknown
+	return t
 }
 
 // describeKnown describes the types that the keywords imply in a schema that allows any type.
@@ -362,7 +355,7 @@ func (d *describer) describeObjectAmong(f *facts, name string) model.Type {
 	n := d.withType(f.node, "object")
 	if d.shapes[n] == nil {
 		sh := d.objectShape(f)
-		sh.facts, d.shapes[n] = f, &sh
+		d.shapes[n] = &sh
 	}
 	if d.shapes[n].kind == structShape {
 		name += "Object"
@@ -370,29 +363,17 @@ func (d *describer) describeObjectAmong(f *facts, name string) model.Type {
 	return d.typeOf(n, name)
 }
 
-// describeAmbiguous describes a union with variants that cannot be distinguished.
-func (d *describer) describeAmbiguous(f *facts, name string, unknown model.Type) model.Type {
-	u := f.unions[0]
-	var rest []*source.Node
-	for _, v := range u.variants {
-		if left := d.allowedKinds(v) & f.kinds; left != 0 && !(left == kNull && isNull(v)) {
-			rest = append(rest, v)
-		}
-	}
-	applied, _ := d.mergeSiblings(f, u, rest)
-	t := model.Type{Kind: model.Union}
-	for i, v := range applied {
+// ambiguousVariants describes the variants of a union that cannot be distinguished. It returns nil if one of them
+// includes all values.
+func (d *describer) ambiguousVariants(nodes []*source.Node, name string) []model.Variant {
+	var all []model.Variant
+	for i, v := range nodes {
 		of := d.typeOf(v, name+nameSegment(v, strconv.Itoa(i+1)))
 		if of.Kind == model.Any {
-			return unknown // unknown includes all other values
+			return nil
 		}
-		if of.Nullable {
-			of.Nullable = false // the union itself is nullable
-		}
-		t.Variants = append(t.Variants, model.Variant{Title: d.variantTitle(v), Type: of})
+		of.Nullable = false // the union itself is nullable
+		all = append(all, model.Variant{Title: d.variantTitle(v), Type: of})
 	}
-	if len(t.Variants) == 0 {
-		return unknown
-	}
-	return t
+	return all
 }

@@ -41,20 +41,20 @@ func (b *builder) objectShape(f *facts) shape {
 		b.addConditional(f, o)
 	}
 	if len(o.members) == 0 && o.isOpen {
-		return shape{kind: mapShape, elem: o.extra}
+		return shape{kind: mapShape, facts: f, elem: o.extra}
 	}
 	if len(o.members) == 0 && f.keyword("properties") == nil && f.keyword("additionalProperties") == nil {
 		switch r := b.roots[f.node]; {
 		case r == nil || r.shared:
 			b.report(source.New("MCPE213", f.node.Range, "the object has no members; its Go type is map[string]json.RawMessage").
 				WithHint("write additionalProperties: true when members of any name are meant, false when none are"))
-			return shape{kind: mapShape}
+			return shape{kind: mapShape, facts: f}
 		case !r.input:
 			b.report(source.New("MCPE213", f.node.Range, "the payload has no members; its Go type is an empty struct").
 				WithHint("write additionalProperties: true when members of any name are meant"))
 		}
 	}
-	return shape{kind: structShape, object: o}
+	return shape{kind: structShape, facts: f, object: o}
 }
 
 // addNamed adds the members in properties and required. It returns false if a required member has no valid value.

@@ -45,6 +45,7 @@ type shape struct {
 	object     *object        // of structShape
 	union      *unionPlan     // of unionShape
 	why        string         // of a value that stays JSON although nothing requests that
+	variants   []*source.Node // of a union that stays JSON
 }
 
 // shape returns the shape of a schema. It caches shapes, so diagnostics are reported only once.
