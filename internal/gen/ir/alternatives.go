@@ -83,17 +83,6 @@ func (b *builder) unionOf(f *facts, u alternatives, rest, applied []*source.Node
 	return sh
 }
 
-// rawUnion returns the shape of a union represented as raw JSON. It reports why as a diagnostic. variants is nil if
-// several unions apply.
-func (b *builder) rawUnion(f *facts, variants []*source.Node, why string) shape {
-	return b.rawHint(f, variants, why, "declare discriminator: {propertyName: NAME}, or x-go-type: encoding/json.RawMessage to say that this is meant")
-}
-
-func (b *builder) rawHint(f *facts, variants []*source.Node, why, hint string) shape {
-	b.report(source.New("MCPE203", f.node.Range, "%s; the Go type is json.RawMessage", why).WithHint("%s", hint))
-	return shape{kind: externalShape, goType: RawMessage, variants: variants, why: why}
-}
-
 // mergeSiblings merges the keywords next to the union into each variant. It does so only if they affect the Go types.
 func (b *builder) mergeSiblings(f *facts, u alternatives, variants []*source.Node) ([]*source.Node, bool) {
 	var of kinds

@@ -7,6 +7,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/gen/model"
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/schema"
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
+	"github.com/mcpe-gen/mcpe-gen/internal/schematree"
 )
 
 // Describe returns the package as data for other languages (MODEL-1). It follows the rules for Go types. It also
@@ -223,4 +224,48 @@ func (d *describer) add(n *source.Node, name, role string, doc Doc, at source.Ra
 	}
 	d.all, d.types[n] = append(d.all, def), def
 	return def
+}
+
+// valueDescription returns the full description of the values of n.
+func (d *describer) valueDescription(n *source.Node, name string) model.Type {
+	sh := d.shape(n)
+	var t model.Type
+	switch sh.kind {
+	case refShape:
+		return d.referred(n, sh)
+	case scalarShape:
+		t = scalarType(sh)
+	case enumShape:
+		t = enumType(sh)
+	case structShape:
+		t = d.objectType(sh, name)
+	case mapShape:
+		t = d.mapType(sh, name)
+	case arrayShape:
+		t = d.arrayType(sh, name)
+	case unionShape:
+		t = d.unionType(n, sh.union, name)
+	case neverShape:
+		t = model.Type{Kind: model.Never}
+	case externalShape:
+		t = d.describeRaw(sh, name)
+	default:
+		t = model.Type{Kind: model.Any, Reason: "the schema cannot be typed"}
+	}
+	t.Nullable = sh.allowsNull && t.Kind != model.Any && t.Kind != model.Null
+	return t
+}
+
+// authorDoc returns the author's documentation of n. If n has none, it returns the documentation of a schema in its
+// $ref or allOf.
+func (d *describer) authorDoc(n *source.Node) Doc {
+	var all Doc
+	for _, n := range schematree.Views(d.set, n, schematree.Unconditional) {
+		doc := docOf(n)
+		all.Deprecated = all.Deprecated || doc.Deprecated
+		if all.Text == "" {
+			all.Text = doc.Text
+		}
+	}
+	return all
 }

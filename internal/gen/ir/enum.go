@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/mcpe-gen/mcpe-gen/gen/model"
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
 	"github.com/mcpe-gen/mcpe-gen/runtime/impl/eventsimpl"
 )
@@ -250,4 +251,28 @@ func scalarDefault(raw json.RawMessage, v *source.Node, k Kind) string {
 		return goLiteral(v, k)
 	}
 	return ""
+}
+
+// enumType returns an enum, or a const if there is only one value.
+func enumType(sh *shape) model.Type {
+	if len(sh.values) == 1 && !sh.isOpen {
+		return model.Type{Kind: model.Const, Value: sh.values[0].JSON()}
+	}
+	t := model.Type{Kind: model.Enum, Base: "json", AnyOther: sh.isOpen}
+	switch sh.base {
+	case String:
+		t.Base = "string"
+	case Int64, Float64:
+		t.Base = "number"
+	case Bool:
+		t.Base = "boolean"
+	}
+	for _, v := range sh.values {
+		value := model.Value{Value: v.JSON()}
+		if at := v.Parent; at != nil && at.Kind == source.Object && at.Get("const") == v {
+			value.Description = docOf(at).Text
+		}
+		t.Values = append(t.Values, value)
+	}
+	return t
 }

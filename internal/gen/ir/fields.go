@@ -2,7 +2,9 @@ package ir
 
 import (
 	"slices"
+	"strconv"
 
+	"github.com/mcpe-gen/mcpe-gen/gen/model"
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
 	"github.com/mcpe-gen/mcpe-gen/internal/schematree"
 )
@@ -69,65 +71,104 @@ func (b *builder) elementType(elem *source.Node, at site, what, role string) *Ty
 	return b.nullType(elem, site{name: at.name + nameSegment(elem, what), role: role + at.name, root: at.root})
 }
 
-// A tuple contains the schemas of the elements of an array by position.
-type tuple struct {
-	first []*source.Node
-	// isOpen reports whether elements can follow those in first. rest is their schema, or nil for any value.
-	isOpen bool
-	rest   *source.Node
+func (d *describer) objectType(sh *shape, name string) model.Type {
+	f := sh.facts
+	t := model.Type{Kind: model.Object, Members: []model.Member{}, MinProperties: bound(f, "minProperties", 1), MaxProperties: bound(f, "maxProperties", -1)}
+	for _, m := range sh.object.members {
+		t.Members = append(t.Members, d.member(m, name))
+	}
+	d.addMembers(&t, f, name, func(key string) bool { return !isTaggable(key) })
+	if open, extra := d.hasUnnamed(f); open {
+		x := model.Type{Kind: model.Any, Reason: "the schema allows members of any name and type"}
+		if extra != nil {
+			x = d.typeOf(extra, name+nameSegment(extra, "Value"))
+		}
+		t.Extra = &x
+	}
+	t.Patterns, t.Choices = d.describePatterns(f, name), d.describeChoices(f, name)
+	return t
 }
 
-// maxTuple is the maximum number of elements to describe individually.
-const maxTuple = 64
-
-// shapeOfArray returns the shape of an array. In Go, it is a slice. If the elements do not have a common Go type, they
-// are raw JSON.
-func (b *builder) shapeOfArray(f *facts) shape {
-	var all []possibleSchemas
-	closed := -1 // the number of elements to which the schema limits the array
-	if v := f.tightestBound("maxItems", -1); v != nil {
-		if n, ok := int64Of(v.Text); ok {
-			closed = int(min(n, 1<<30))
-		}
-	}
-	positional := false
-	var described []tuple // by the parts
+// addMembers describes the members in properties that t lacks, if counted returns true for their names.
+func (d *describer) addMembers(t *model.Type, f *facts, name string, counted func(key string) bool) {
 	for _, p := range f.parts {
-		var o possibleSchemas
-		first, rest, _ := schematree.Elements(p)
-		positional = positional || len(first) > 0
-		describes, isOpen := len(first) > 0 || rest != nil, closed < 0 || closed > len(first)
-		if !isOpen {
-			first = first[:closed]
+		for _, m := range membersOf(p.Get("properties")) {
+			if !counted(m.Key) || slices.ContainsFunc(t.Members, func(have model.Member) bool { return have.Name == m.Key }) {
+				continue
+			}
+			if n := d.memberSchema(f, m.Key); d.allowedKinds(n) != 0 {
+				t.Members = append(t.Members, d.member(member{m.Key, m.KeyRange, n, f.requires(m.Key)}, name))
+			}
 		}
-		if describes {
-			described = append(described, tuple{first, isOpen, rest})
+	}
+}
+
+func (d *describer) member(m member, of string) model.Member {
+	out := model.Member{Name: m.key, Required: m.required, Pos: m.at.Start.String(),
+		Type: model.Type{Kind: model.Any, Reason: undescribed}}
+	if m.node == nil {
+		return out
+	}
+	out.Type = d.typeOf(m.node, of+d.goName(m.node, m.key))
+	doc := docOf(m.node)
+	if out.Type.Kind != model.Ref { // the definition has the remaining details
+		doc = d.authorDoc(m.node)
+	}
+	out.Description, out.Deprecated, out.Private = doc.Text, doc.Deprecated, d.set.PrivateSchema(m.node) != nil
+	for _, n := range schematree.Views(d.set, m.node, schematree.Unconditional) {
+		if def := n.Get("default"); def != nil && out.Default == nil {
+			out.Default = def.JSON()
 		}
-		for _, n := range first {
-			o.add(n)
+	}
+	return out
+}
+
+func (d *describer) mapType(sh *shape, name string) model.Type {
+	values := model.Type{Kind: model.Any, Reason: "the schema says nothing about the values"}
+	if sh.elem != nil {
+		values = d.typeOf(sh.elem, name+nameSegment(sh.elem, "Value"))
+	}
+	return model.Type{Kind: model.Map, Items: &values, Patterns: d.describePatterns(sh.facts, name),
+		MinProperties: bound(sh.facts, "minProperties", 1), MaxProperties: bound(sh.facts, "maxProperties", -1)}
+}
+
+// describePatterns describes the members that match the patterns of the first part with patternProperties.
+func (d *describer) describePatterns(f *facts, name string) []model.Pattern {
+	var all []model.Pattern
+	for _, p := range f.parts {
+		for _, m := range membersOf(p.Get("patternProperties")) {
+			if m.Value.Kind == source.Object {
+				all = append(all, model.Pattern{Pattern: m.Key, Type: d.typeOf(m.Value, name+nameSegment(m.Value, "Value"))})
+			}
 		}
-		if rest != nil {
-			o.add(rest)
-		} else if isOpen {
-			o.anyValue = true
+		if rest := p.Get("additionalProperties"); len(all) > 0 && rest != nil && rest.Kind == source.Object {
+			all = append(all, model.Pattern{Type: d.typeOf(rest, name+nameSegment(rest, "Value"))})
 		}
-		all = append(all, o)
+		if len(all) > 0 {
+			break
+		}
 	}
-	if len(all) == 0 {
-		all = []possibleSchemas{{anyValue: true}}
+	return all
+}
+
+// describeChoices describes the members of the unions in an object schema.
+func (d *describer) describeChoices(f *facts, name string) []model.Choice {
+	var all []model.Choice
+	for _, u := range f.unions {
+		var c model.Choice
+		told := false
+		for i, v := range u.variants {
+			if d.allowedKinds(v)&kObject == 0 {
+				continue
+			}
+			o := model.Type{Kind: model.Object, Members: []model.Member{}}
+			d.addMembers(&o, d.gatherFacts(v), name+nameSegment(v, strconv.Itoa(i+1)), func(string) bool { return true })
+			told = told || len(o.Members) > 0
+			c.Variants = append(c.Variants, model.Variant{Title: d.variantTitle(v), Type: o})
+		}
+		if told {
+			all = append(all, c)
+		}
 	}
-	sh := shape{kind: arrayShape, facts: f, elem: b.commonSchema(all)}
-	if positional && len(described) == 1 && len(described[0].first) <= maxTuple {
-		sh.tuple = &described[0]
-	}
-	switch {
-	case sh.elem != nil:
-	case positional:
-		b.report(source.New("MCPE217", f.node.Range, "the elements of the array have different types; its Go type is []json.RawMessage").
-			WithHint("prefixItems of one type with items: false (or of that type) give a typed slice; otherwise choose x-go-type"))
-	case f.keyword("items") == nil || !slices.ContainsFunc(all, func(o possibleSchemas) bool { return len(o.nodes) == 0 && !o.anyValue }):
-		b.report(source.New("MCPE202", f.node.Range, "the array says nothing about its items; its Go type is []json.RawMessage").
-			WithHint("give items a type, or x-go-type: encoding/json.RawMessage when any value is meant"))
-	}
-	return sh
+	return all
 }

@@ -5,7 +5,6 @@ import (
 
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/schema"
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
-	"github.com/mcpe-gen/mcpe-gen/internal/schematree"
 )
 
 // shapeKind is the kind of Go type that represents a schema.
@@ -229,52 +228,4 @@ func (b *builder) shapeOfKinds(f *facts, of kinds) shape {
 	}
 	sh.allowsNull = sh.allowsNull || null
 	return sh
-}
-
-func (b *builder) scalar(f *facts, k kinds) shape {
-	if format := f.keyword("format"); format != nil {
-		if g, ok := b.opts.Formats[format.Text]; ok {
-			return shape{kind: externalShape, goType: g}
-		}
-	}
-	switch k {
-	case kString:
-		return shape{kind: scalarShape, base: stringKind(f)}
-	case kBool:
-		return shape{kind: scalarShape, base: Bool}
-	case kInteger:
-		b.checkBounds(f)
-		return shape{kind: scalarShape, base: Int64}
-	}
-	return shape{kind: scalarShape, base: Float64}
-}
-
-func stringKind(f *facts) Kind {
-	if e := f.keyword("contentEncoding"); e != nil && e.Text == "base64" {
-		return Bytes
-	}
-	for _, p := range f.parts {
-		if v := p.Get("format"); v != nil && v.Text == "date-time" {
-			return Time
-		}
-	}
-	return String
-}
-
-const nullAlone = "the schema allows null alone"
-
-// rawShape returns the shape of raw JSON for a value without a known type. It reports why as a diagnostic.
-func (b *builder) rawShape(n *source.Node, f *facts, why string) shape {
-	hint := "give it a type, or x-go-type: encoding/json.RawMessage when any value is meant"
-	if why == nullAlone {
-		hint = `name the type of the values beside null: type: [string, "null"]; x-go-type: encoding/json.RawMessage says that null alone is meant`
-	}
-	if f != nil {
-		if meant, keyword := schematree.Implied(f.parts); keyword != "" {
-			hint = "add type: " + meant[0].String()
-			why = "without a type the keyword " + keyword + " concerns only values that are " + meant[0].String() + "s; any value is allowed"
-		}
-	}
-	b.report(source.New("MCPE202", n.Range, "%s; the Go type is json.RawMessage", why).WithHint("%s", hint))
-	return shape{kind: externalShape, goType: RawMessage, why: why}
 }

@@ -1,10 +1,13 @@
 package ir
 
 import (
+	"encoding/json"
 	"slices"
 	"strings"
 
+	"github.com/mcpe-gen/mcpe-gen/gen/model"
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
+	"github.com/mcpe-gen/mcpe-gen/internal/schematree"
 )
 
 // A unionPlan describes a union before its variants have Go types.
@@ -345,3 +348,58 @@ func tagText(v *source.Node, literal bool) string {
 func unquoted(tag string) string { return strings.Trim(tag, `"`) }
 
 func lastToken(ref string) string { return ref[strings.LastIndexAny(ref, "/#")+1:] }
+
+func (d *describer) unionType(n *source.Node, plan *unionPlan, name string) model.Type {
+	t := model.Type{Kind: model.Union, Discriminator: plan.tag}
+	for _, v := range plan.variants {
+		own := ""
+		if decl := d.decls[n]; decl != nil {
+			own = decl.variantGoName(v)
+		}
+		nodes := v.originals
+		if d.decls[v.node] != nil {
+			nodes = []*source.Node{v.node}
+		}
+		for _, of := range nodes {
+			variant := model.Variant{Title: d.variantTitle(of), Type: d.typeOf(of, name+nameSegment(of, v.name)), Has: v.identifyingMember, Go: own}
+			if variant.Type.Kind == model.Ref && variant.Type.Ref == own {
+				variant.Go = ""
+			}
+			variant.Type.Nullable = false // the union itself is nullable
+			for _, tag := range v.tags {
+				text := json.RawMessage(tag)
+				if !plan.literal {
+					text = schematree.AppendString(nil, tag)
+				}
+				variant.Tags = append(variant.Tags, text)
+			}
+			t.Variants = append(t.Variants, variant)
+		}
+	}
+	return t
+}
+
+// variantGoName returns the Go name of a variant of the union d, or "".
+func (d *Decl) variantGoName(v plannedVariant) string {
+	for _, own := range d.Variants {
+		if own.JSON == v.jsonType && own.Has == v.identifyingMember && (len(v.tags) == 0 && !own.Tagged || len(v.tags) > 0 && own.Tagged && own.Tag == v.tags[0]) {
+			return own.Decl.Name
+		}
+	}
+	return ""
+}
+
+// variantTitle returns the last element of a variant's $ref, its title, or "".
+func (d *describer) variantTitle(n *source.Node) string {
+	for d.origin[n] != nil && len(itemsOf(n.Get("allOf"))) > 0 { // n was merged from the variant and the keywords next to the union
+		parts := n.Get("allOf").Items
+		n = parts[len(parts)-1]
+	}
+	if ref := n.Get("$ref"); ref != nil {
+		return lastToken(ref.Text)
+	}
+	if t := n.Get("title"); t != nil {
+		return t.Text
+	}
+	return ""
+}

@@ -1,12 +1,84 @@
 package ir
 
 import (
+	"encoding/json"
 	"math"
 	"math/big"
 	"strconv"
 
+	"github.com/mcpe-gen/mcpe-gen/gen/model"
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
 )
+
+func (b *builder) scalar(f *facts, k kinds) shape {
+	if format := f.keyword("format"); format != nil {
+		if g, ok := b.opts.Formats[format.Text]; ok {
+			return shape{kind: externalShape, goType: g}
+		}
+	}
+	switch k {
+	case kString:
+		return shape{kind: scalarShape, base: stringKind(f)}
+	case kBool:
+		return shape{kind: scalarShape, base: Bool}
+	case kInteger:
+		b.checkBounds(f)
+		return shape{kind: scalarShape, base: Int64}
+	}
+	return shape{kind: scalarShape, base: Float64}
+}
+
+func stringKind(f *facts) Kind {
+	if e := f.keyword("contentEncoding"); e != nil && e.Text == "base64" {
+		return Bytes
+	}
+	for _, p := range f.parts {
+		if v := p.Get("format"); v != nil && v.Text == "date-time" {
+			return Time
+		}
+	}
+	return String
+}
+
+func scalarType(sh *shape) model.Type {
+	switch sh.base {
+	case Bool:
+		return model.Type{Kind: model.Boolean}
+	case Int64:
+		return numeric(model.Integer, sh.facts)
+	case Float64:
+		return numeric(model.Number, sh.facts)
+	}
+	return text(sh.facts)
+}
+
+func numeric(kind string, f *facts) model.Type {
+	return model.Type{
+		Kind: kind, Format: wordOf(f, "format"), Minimum: bound(f, "minimum", 1), Maximum: bound(f, "maximum", -1),
+		ExclusiveMinimum: bound(f, "exclusiveMinimum", 1), ExclusiveMaximum: bound(f, "exclusiveMaximum", -1), MultipleOf: bound(f, "multipleOf", 1),
+	}
+}
+
+func text(f *facts) model.Type {
+	return model.Type{
+		Kind: model.String, Format: wordOf(f, "format"), ContentEncoding: wordOf(f, "contentEncoding"), Pattern: wordOf(f, "pattern"),
+		MinLength: bound(f, "minLength", 1), MaxLength: bound(f, "maxLength", -1),
+	}
+}
+
+func wordOf(f *facts, keyword string) string {
+	if n := f.keyword(keyword); n != nil && n.Kind == source.String {
+		return n.Text
+	}
+	return ""
+}
+
+func bound(f *facts, keyword string, sign int) json.Number {
+	if n := f.tightestBound(keyword, sign); n != nil {
+		return json.Number(n.Text)
+	}
+	return ""
+}
 
 var (
 	minInt64 = new(big.Rat).SetInt64(math.MinInt64)
