@@ -254,7 +254,7 @@ func (b *builder) commonScalar(f *facts, variants []*source.Node) (shape, bool) 
 		}
 	}
 	if !lists || base == Bool {
-		return shape{kind: scalarShape, base: base}, true
+		return shape{kind: scalarShape, facts: f, base: base}, true
 	}
 	sh := b.shapeOfEnum(f, values, false, base == Float64)
 	sh.isOpen = open

@@ -76,16 +76,12 @@ func (d *describer) arrayType(sh *shape, name string) model.Type {
 	f := sh.facts
 	t := model.Type{Kind: model.Array, MinItems: bound(f, "minItems", 1), MaxItems: bound(f, "maxItems", -1)}
 	t.UniqueItems = slices.ContainsFunc(f.parts, func(p *source.Node) bool { return p.Get("uniqueItems").True() })
-	switch {
-	case sh.elem != nil:
-		items := d.typeOf(sh.elem, name+nameSegment(sh.elem, "Item"))
-		t.Items = &items
-	case sh.tuple == nil:
-		t.Items = &model.Type{Kind: model.Any, Reason: "the schema says nothing that holds for all elements"}
-	default:
-		t.Kind = model.Tuple
-		t.Elements, t.Rest = d.elementTypes(sh.tuple, name)
+	if sh.elem != nil || sh.tuple == nil {
+		t.Items = d.elementTypeOf(sh.elem, name, "Item", "the schema says nothing that holds for all elements")
+		return t
 	}
+	t.Kind = model.Tuple
+	t.Elements, t.Rest = d.elementTypes(sh.tuple, name)
 	return t
 }
 
@@ -101,11 +97,7 @@ func (d *describer) elementTypes(t *tuple, name string) (first []model.Type, res
 	if !t.isOpen {
 		return first, nil
 	}
-	rest = &model.Type{Kind: model.Any, Reason: "the schema says nothing about further elements"}
-	if t.rest != nil {
-		*rest = d.typeOf(t.rest, name+nameSegment(t.rest, "Item"))
-	}
-	if rest.Kind == model.Never {
+	if rest = d.elementTypeOf(t.rest, name, "Item", "the schema says nothing about further elements"); rest.Kind == model.Never {
 		return first, nil
 	}
 	return first, rest

@@ -57,7 +57,7 @@ func (d *describer) describe(p *Package) {
 		for _, t := range f.Tasks {
 			d.out.Tasks = append(d.out.Tasks, model.Task{
 				Name: t.Schema.Name, Title: t.Schema.Title, Description: t.Schema.Description,
-				Arguments: d.use(t.Arguments, t.Schema.Input), Update: d.use(t.Update, t.Schema.Update), Result: d.use(t.Result, t.Schema.Result),
+				Arguments: d.use(t.Arguments), Update: d.use(t.Update), Result: d.use(t.Result),
 				Go: &model.GoNames{Prefix: t.Prefix}, Pos: t.Schema.NameRange.Start.String(),
 			})
 			decls = append(decls, t.Decls...)
@@ -67,7 +67,7 @@ func (d *describer) describe(p *Package) {
 				OnUserMessage: c.Schema.OnUserMessage, OnAssistantResponse: c.Schema.OnAssistantResponse, Pos: c.Schema.Range.Start.String(),
 			}
 			if c.Context != nil {
-				use := d.use(c.Context, c.Schema.Context)
+				use := d.use(c.Context)
 				d.out.Conversation.Context = &use
 			}
 			decls = append(decls, c.Decls...)
@@ -90,8 +90,8 @@ func (d *describer) describe(p *Package) {
 	}
 }
 
-func (d *describer) use(decl *Decl, n *source.Node) model.Use {
-	return model.Use{Type: decl.Name, Schema: d.defs.Pointer(n)}
+func (d *describer) use(decl *Decl) model.Use {
+	return model.Use{Type: decl.Name, Schema: d.defs.Pointer(decl.node)}
 }
 
 var allModes = []string{"poll", "push", "webhook"}
@@ -100,7 +100,7 @@ func (d *describer) event(e *Event) model.Event {
 	s := e.Schema
 	out := model.Event{
 		Name: s.Name, Description: s.Description, Source: s.Source, Delivery: s.Delivery, Replay: s.Replay, Stability: s.Stability,
-		Fingerprint: e.Fingerprint, Arguments: d.use(e.Arguments, s.Input), Payload: d.use(e.Payload, s.Payload),
+		Fingerprint: e.Fingerprint, Arguments: d.use(e.Arguments), Payload: d.use(e.Payload),
 		Go: &model.GoNames{Prefix: e.Prefix}, Pos: s.NameRange.Start.String(),
 	}
 	if len(out.Delivery) == 0 {

@@ -79,11 +79,7 @@ func (d *describer) objectType(sh *shape, name string) model.Type {
 	}
 	d.addMembers(&t, f, name, func(key string) bool { return !isTaggable(key) })
 	if open, extra := d.hasUnnamed(f); open {
-		x := model.Type{Kind: model.Any, Reason: "the schema allows members of any name and type"}
-		if extra != nil {
-			x = d.typeOf(extra, name+nameSegment(extra, "Value"))
-		}
-		t.Extra = &x
+		t.Extra = d.elementTypeOf(extra, name, "Value", "the schema allows members of any name and type")
 	}
 	t.Patterns, t.Choices = d.describePatterns(f, name), d.describeChoices(f, name)
 	return t
@@ -124,12 +120,18 @@ func (d *describer) member(m member, of string) model.Member {
 }
 
 func (d *describer) mapType(sh *shape, name string) model.Type {
-	values := model.Type{Kind: model.Any, Reason: "the schema says nothing about the values"}
-	if sh.elem != nil {
-		values = d.typeOf(sh.elem, name+nameSegment(sh.elem, "Value"))
-	}
-	return model.Type{Kind: model.Map, Items: &values, Patterns: d.describePatterns(sh.facts, name),
+	values := d.elementTypeOf(sh.elem, name, "Value", "the schema says nothing about the values")
+	return model.Type{Kind: model.Map, Items: values, Patterns: d.describePatterns(sh.facts, name),
 		MinProperties: bound(sh.facts, "minProperties", 1), MaxProperties: bound(sh.facts, "maxProperties", -1)}
+}
+
+// elementTypeOf describes elements or unnamed members. If elem is nil, any value is allowed, and reason says why.
+func (d *describer) elementTypeOf(elem *source.Node, name, what, reason string) *model.Type {
+	t := model.Type{Kind: model.Any, Reason: reason}
+	if elem != nil {
+		t = d.typeOf(elem, name+nameSegment(elem, what))
+	}
+	return &t
 }
 
 // describePatterns describes the members that match the patterns of the first part with patternProperties.
@@ -138,11 +140,11 @@ func (d *describer) describePatterns(f *facts, name string) []model.Pattern {
 	for _, p := range f.parts {
 		for _, m := range membersOf(p.Get("patternProperties")) {
 			if m.Value.Kind == source.Object {
-				all = append(all, model.Pattern{Pattern: m.Key, Type: d.typeOf(m.Value, name+nameSegment(m.Value, "Value"))})
+				all = append(all, model.Pattern{Pattern: m.Key, Type: *d.elementTypeOf(m.Value, name, "Value", "")})
 			}
 		}
 		if rest := p.Get("additionalProperties"); len(all) > 0 && rest != nil && rest.Kind == source.Object {
-			all = append(all, model.Pattern{Type: d.typeOf(rest, name+nameSegment(rest, "Value"))})
+			all = append(all, model.Pattern{Type: *d.elementTypeOf(rest, name, "Value", "")})
 		}
 		if len(all) > 0 {
 			break

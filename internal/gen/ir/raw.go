@@ -23,7 +23,7 @@ func (b *builder) rawShape(n *source.Node, f *facts, why string) shape {
 		}
 	}
 	b.report(source.New("MCPE202", n.Range, "%s; the Go type is json.RawMessage", why).WithHint("%s", hint))
-	return shape{kind: externalShape, goType: RawMessage, why: why}
+	return shape{kind: externalShape, facts: f, goType: RawMessage, why: why}
 }
 
 // rawUnion returns the shape of a union represented as raw JSON. It reports why as a diagnostic. variants is nil if
@@ -47,7 +47,7 @@ func (d *describer) describeRaw(sh *shape, name string) model.Type {
 		if variants := d.ambiguousVariants(sh.variants, name); variants != nil {
 			return model.Type{Kind: model.Union, Variants: variants}
 		}
-	case sh.facts != nil && len(sh.facts.unions) == 0:
+	case sh.facts != nil:
 		t.Known = d.describeKnown(sh.facts, name)
 	}
 	return t

@@ -16,16 +16,17 @@ func (b *builder) scalar(f *facts, k kinds) shape {
 			return shape{kind: externalShape, goType: g}
 		}
 	}
+	sh := shape{kind: scalarShape, facts: f, base: Float64}
 	switch k {
 	case kString:
-		return shape{kind: scalarShape, base: stringKind(f)}
+		sh.base = stringKind(f)
 	case kBool:
-		return shape{kind: scalarShape, base: Bool}
+		sh.base = Bool
 	case kInteger:
 		b.checkBounds(f)
-		return shape{kind: scalarShape, base: Int64}
+		sh.base = Int64
 	}
-	return shape{kind: scalarShape, base: Float64}
+	return sh
 }
 
 func stringKind(f *facts) Kind {

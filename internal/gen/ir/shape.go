@@ -28,14 +28,14 @@ const (
 // A shape describes the Go type of a schema. It is the result of combining the schema's keywords.
 type shape struct {
 	kind shapeKind
-	// node is the schema that determines the Go type: the result of standIn, or the schema itself.
-	node *source.Node
-	// facts contains the facts about node. It is nil if a single keyword, such as x-go-type, determines the shape.
+	// facts contains the facts about the values of a scalarShape, structShape, mapShape or arrayShape, and of an
+	// externalShape whose schema allows any type.
 	facts *facts
 	// allowsNull reports whether the schema allows null, without following references.
 	allowsNull bool
 	base       Kind           // of scalarShape and enumShape
 	goType     GoType         // of externalShape
+	node       *source.Node   // of refShape: the schema with the $ref
 	target     schema.Target  // of refShape
 	values     []*source.Node // of enumShape
 	isOpen     bool           // of enumShape: other values are also valid
@@ -52,12 +52,9 @@ func (b *builder) shape(n *source.Node) *shape {
 	if sh := b.shapes[n]; sh != nil {
 		return sh
 	}
-	sh := &shape{node: n}
+	sh := &shape{}
 	b.shapes[n] = sh // for cycles of references
 	*sh = b.decide(n)
-	if sh.node == nil {
-		sh.node = n
-	}
 	return sh
 }
 
@@ -81,11 +78,7 @@ func (b *builder) decide(n *source.Node) shape {
 		sh.allowsNull = sh.allowsNull || n.Get("nullable").True()
 		return sh
 	}
-	f := b.gatherFacts(n)
-	sh := b.shapeOf(f)
-	if sh.facts == nil {
-		sh.facts = f
-	}
+	sh := b.shapeOf(b.gatherFacts(n))
 	sh.allowsNull = sh.allowsNull && sh.kind != failedShape
 	return sh
 }
@@ -151,7 +144,7 @@ func (b *builder) reference(n *source.Node) shape {
 		b.report(*d)
 		return shape{}
 	}
-	return shape{kind: refShape, target: target}
+	return shape{kind: refShape, node: n, target: target}
 }
 
 // refType returns the type of a $ref, whose target is an entry of schemas or a nested schema.
