@@ -197,8 +197,8 @@ func (a *api) add(d *ir.Decl, event string) {
 	for _, v := range d.Variants {
 		form := v.JSON
 		switch {
-		case v.Tagged:
-			form = fmt.Sprintf("tag %q", v.Tag)
+		case len(v.Tags) > 0:
+			form = fmt.Sprintf("tag %q", v.Tags[len(v.Tags)-1])
 		case v.Has != "":
 			form = fmt.Sprintf("with the member %q", v.Has)
 		}

@@ -124,7 +124,7 @@ func codecOf(d *ir.Decl, variant, unknown string) *jen.Statement {
 		return codec("KindUnion", append(fields, keep))
 	}
 	name, objects := "MemberUnion", []jen.Code{keyedElement("Variants", objectTable(d, variant))}
-	if d.Variants[first].Tagged {
+	if len(d.Variants[first].Tags) > 0 {
 		name, objects = "Union", slices.Insert(objects, 0, jen.Code(keyedElement("Property", stringLiteral(d.Tag))))
 	}
 	var literal []jen.Code
@@ -139,21 +139,20 @@ func codecOf(d *ir.Decl, variant, unknown string) *jen.Statement {
 }
 
 // isObject reports whether the variant is an object identified by a member.
-func isObject(v ir.Variant) bool { return v.Tagged || v.Has != "" }
+func isObject(v ir.Variant) bool { return len(v.Tags) > 0 || v.Has != "" }
 
 // objectTable returns a map literal whose keys are tags or members and whose values are functions that create object
 // variants.
 func objectTable(d *ir.Decl, variant string) *jen.Statement {
 	var table []jen.Code
 	for _, v := range d.Variants {
-		if !isObject(v) {
-			continue
+		keys := v.Tags
+		if v.Has != "" {
+			keys = []string{v.Has}
 		}
-		key := v.Has
-		if v.Tagged {
-			key = v.Tag
+		for _, key := range keys {
+			table = append(table, stringLiteral(key).Op(":").Func().Params().Id(variant).Block(jen.Return(jen.New(jen.Id(v.Decl.Name)))))
 		}
-		table = append(table, stringLiteral(key).Op(":").Func().Params().Id(variant).Block(jen.Return(jen.New(jen.Id(v.Decl.Name)))))
 	}
 	return jen.Map(jen.String()).Func().Params().Id(variant).Add(multiline(table...))
 }

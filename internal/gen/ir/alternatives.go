@@ -17,7 +17,7 @@ func (b *builder) alternativesShape(f *facts) (shape, bool) {
 		return shape{}, false
 	}
 	if len(f.unions) > 1 {
-		return b.rawUnion(f, nil, "several of oneOf and anyOf apply to one value"), true
+		return b.rawUnion(f, nil, "several of oneOf and anyOf apply to one value", rawUnionHint), true
 	}
 	u := f.unions[0]
 	rest, null := b.remaining(f, u)
@@ -72,13 +72,12 @@ func (b *builder) unionOf(f *facts, u alternatives, rest, applied []*source.Node
 	if plan := b.untaggedUnion(f, applied); plan != nil {
 		return shape{kind: unionShape, union: plan, allowsNull: null}
 	}
+	why, hint := "no member tells the variants apart", rawUnionHint
 	if tag := b.optionalTag(applied); tag != "" {
-		sh := b.rawHint(f, applied, fmt.Sprintf("%q tells the variants apart, but need not be there", tag),
-			fmt.Sprintf("add required: [%s] to every variant, or declare discriminator: {propertyName: %s}", tag, tag))
-		sh.allowsNull = null
-		return sh
+		why = fmt.Sprintf("%q tells the variants apart, but need not be there", tag)
+		hint = fmt.Sprintf("add required: [%s] to every variant, or declare discriminator: {propertyName: %s}", tag, tag)
 	}
-	sh := b.rawUnion(f, applied, "no member tells the variants apart")
+	sh := b.rawUnion(f, applied, why, hint)
 	sh.allowsNull = null
 	return sh
 }

@@ -190,9 +190,8 @@ type Value struct {
 type Variant struct {
 	// JSON is the JSON type of the values: string, number, boolean, array or object.
 	JSON string
-	// Tagged reports whether the variant has a tag. Tag is a string, or JSON text if the union's Literal is set.
-	Tagged bool
-	Tag    string
+	// Tags lists the tags that select the variant: strings, or JSON text if the union's Literal is set.
+	Tags []string
 	// Has is the name of the identifying member, or empty.
 	Has  string
 	Decl *Decl
@@ -205,7 +204,7 @@ func (d *Decl) Told() string {
 	for i, v := range d.Variants {
 		by := "type"
 		switch {
-		case v.Tagged:
+		case len(v.Tags) > 0:
 			by = "tag"
 		case v.Has != "":
 			by = "member"

@@ -26,13 +26,12 @@ func (b *builder) rawShape(n *source.Node, f *facts, why string) shape {
 	return shape{kind: externalShape, facts: f, goType: RawMessage, why: why}
 }
 
+// rawUnionHint is the remedy for a union represented as raw JSON.
+const rawUnionHint = "declare discriminator: {propertyName: NAME}, or x-go-type: encoding/json.RawMessage to say that this is meant"
+
 // rawUnion returns the shape of a union represented as raw JSON. It reports why as a diagnostic. variants is nil if
 // several unions apply.
-func (b *builder) rawUnion(f *facts, variants []*source.Node, why string) shape {
-	return b.rawHint(f, variants, why, "declare discriminator: {propertyName: NAME}, or x-go-type: encoding/json.RawMessage to say that this is meant")
-}
-
-func (b *builder) rawHint(f *facts, variants []*source.Node, why, hint string) shape {
+func (b *builder) rawUnion(f *facts, variants []*source.Node, why, hint string) shape {
 	b.report(source.New("MCPE203", f.node.Range, "%s; the Go type is json.RawMessage", why).WithHint("%s", hint))
 	return shape{kind: externalShape, goType: RawMessage, variants: variants, why: why}
 }

@@ -276,12 +276,7 @@ func (b *builder) fillUnion(d *Decl, sh *shape, at site) {
 		if target == nil {
 			continue // its own rule reports it
 		}
-		if len(v.tags) == 0 {
-			d.Variants = append(d.Variants, Variant{JSON: v.jsonType, Has: v.identifyingMember, Decl: target})
-		}
-		for _, tag := range v.tags {
-			d.Variants = append(d.Variants, Variant{JSON: v.jsonType, Tagged: true, Tag: tag, Decl: target})
-		}
+		d.Variants = append(d.Variants, Variant{JSON: v.jsonType, Tags: v.tags, Has: v.identifyingMember, Decl: target})
 	}
 }
 
@@ -382,7 +377,7 @@ func (d *describer) unionType(n *source.Node, plan *unionPlan, name string) mode
 // variantGoName returns the Go name of a variant of the union d, or "".
 func (d *Decl) variantGoName(v plannedVariant) string {
 	for _, own := range d.Variants {
-		if own.JSON == v.jsonType && own.Has == v.identifyingMember && (len(v.tags) == 0 && !own.Tagged || len(v.tags) > 0 && own.Tagged && own.Tag == v.tags[0]) {
+		if own.JSON == v.jsonType && own.Has == v.identifyingMember && slices.Equal(own.Tags, v.tags) {
 			return own.Decl.Name
 		}
 	}
