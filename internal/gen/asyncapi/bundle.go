@@ -39,7 +39,7 @@ func standaloneCopy(doc, n *source.Node) (schema *source.Node, inherited []*sour
 		b.defs = "definitions"
 	}
 	for _, key := range []string{"$defs", "definitions"} {
-		for _, m := range members(n.Get(key)) {
+		for _, m := range n.MembersAt(key) {
 			b.taken[m.Key] = true
 		}
 	}
@@ -55,13 +55,6 @@ func standaloneCopy(doc, n *source.Node) (schema *source.Node, inherited []*sour
 		}
 	}
 	return out, b.inherited, b.err
-}
-
-func members(n *source.Node) []source.Member {
-	if n == nil {
-		return nil
-	}
-	return n.Members
 }
 
 // definitions returns an object with all copied schemas. Converting a copy can add further copies.

@@ -64,7 +64,7 @@ func (r *reader) restorePackage(out *importer.Document) {
 	}
 	out.Package = textOf(x.Get("name"))
 	lines := func(of string) (list []string) {
-		for _, n := range items(x.Get("comments").Get(of)) {
+		for _, n := range x.Get("comments").ItemsAt(of) {
 			list = append(list, n.Text)
 		}
 		return list
@@ -73,7 +73,7 @@ func (r *reader) restorePackage(out *importer.Document) {
 	for i := range out.Events {
 		out.Events[i].Comments = lines("/events/" + out.Events[i].Name)
 	}
-	for _, m := range members(x.Get("schemas")) {
+	for _, m := range x.MembersAt("schemas") {
 		if n := r.parseStored(m.Value); n != nil {
 			out.Schemas = append(out.Schemas, importer.Schema{Name: m.Key, Node: n, Own: true, At: m.KeyRange, Comments: lines("/schemas/" + m.Key)})
 		}
@@ -131,7 +131,7 @@ func (r *reader) leaveOut(at source.Range, what, why string) {
 // readDirections determines the direction of each channel from the operations.
 func (r *reader) readDirections() {
 	r.sent, r.received = map[*source.Node]bool{}, map[*source.Node]bool{}
-	for _, m := range members(r.doc.Get("operations")) {
+	for _, m := range r.doc.MembersAt("operations") {
 		operation, err := followReference(r.doc, m.Value)
 		if err != nil {
 			continue
@@ -421,7 +421,7 @@ func traits(doc, message *source.Node) []*source.Node {
 
 // restoreEvent sets the details of an event from the channel extension x.
 func restoreEvent(e *importer.Event, x *source.Node) {
-	for _, n := range items(x.Get("delivery")) {
+	for _, n := range x.ItemsAt("delivery") {
 		e.Delivery = append(e.Delivery, n.Text)
 	}
 	e.Source, e.Stability = textOf(x.Get("source")), textOf(x.Get("stability"))
@@ -434,16 +434,9 @@ func restoreEvent(e *importer.Event, x *source.Node) {
 	if meta := x.Get("_meta"); meta != nil {
 		e.Meta, _ = meta.Value().(map[string]any)
 	}
-	for _, n := range items(x.Get("match")) {
+	for _, n := range x.ItemsAt("match") {
 		e.Match = append(e.Match, schema.MatchRule{Argument: textOf(n.Get("argument")), Path: textOf(n.Get("path")), Op: textOf(n.Get("op")), Not: n.Get("not").True()})
 	}
-}
-
-func items(n *source.Node) []*source.Node {
-	if n == nil {
-		return nil
-	}
-	return n.Items
 }
 
 func textOf(n *source.Node) string {

@@ -124,7 +124,7 @@ func (b *builder) baseSuffices(f *facts) bool {
 			return true
 		}
 		described := slices.ContainsFunc(f.parts, func(p *source.Node) bool {
-			return len(membersOf(p.Get("properties"))) > 0 || len(membersOf(p.Get("patternProperties"))) > 0
+			return len(p.MembersAt("properties")) > 0 || len(p.MembersAt("patternProperties")) > 0
 		})
 		return described && !b.isDiscriminated(f)
 	}
@@ -149,7 +149,7 @@ func (b *builder) siblingsDescribeVariants(f *facts) bool {
 	for _, u := range f.unions {
 		for _, v := range u.variants {
 			for _, p := range b.gatherFacts(v).parts {
-				for _, m := range membersOf(p.Get("properties")) {
+				for _, m := range p.MembersAt("properties") {
 					if f.memberOf(m.Key) == nil {
 						return false
 					}
@@ -191,7 +191,7 @@ func (b *builder) isDiscriminated(f *facts) bool {
 
 // describesMembers reports whether a variant has properties or is a union.
 func (b *builder) describesMembers(v *source.Node) bool {
-	return slices.ContainsFunc(b.gatherFacts(v).parts, func(p *source.Node) bool { return len(membersOf(p.Get("properties"))) > 0 }) ||
+	return slices.ContainsFunc(b.gatherFacts(v).parts, func(p *source.Node) bool { return len(p.MembersAt("properties")) > 0 }) ||
 		len(b.gatherFacts(v).unions) > 0
 }
 

@@ -17,11 +17,11 @@ type mention struct {
 func mentions(f *facts) []mention {
 	var all []mention
 	for _, p := range f.parts {
-		for _, r := range itemsOf(p.Get("required")) {
+		for _, r := range p.ItemsAt("required") {
 			all = append(all, mention{"required", r, true})
 		}
 		for _, k := range []string{"dependentRequired", "dependencies", "dependentSchemas"} {
-			for _, m := range membersOf(p.Get(k)) {
+			for _, m := range p.MembersAt(k) {
 				all = append(all, mention{k, &source.Node{Kind: source.String, Text: m.Key, Range: m.KeyRange}, false})
 				for _, r := range m.Value.Items {
 					all = append(all, mention{k, r, false})
@@ -37,7 +37,7 @@ func mentions(f *facts) []mention {
 func (b *builder) addConditional(f *facts, o *object) {
 	known := map[string]bool{}
 	for _, p := range f.parts {
-		for _, m := range membersOf(p.Get("properties")) {
+		for _, m := range p.MembersAt("properties") {
 			known[m.Key] = true
 		}
 	}
@@ -55,7 +55,7 @@ func (b *builder) branchMembers(f *facts, o *object, known map[string]bool, seen
 		seen[br.node] = true
 		inner := b.gatherFacts(br.node)
 		for _, p := range inner.parts {
-			for _, m := range membersOf(p.Get("properties")) {
+			for _, m := range p.MembersAt("properties") {
 				if known[m.Key] || m.Value.Kind != source.Object && !m.Value.True() {
 					continue
 				}

@@ -38,7 +38,7 @@ func (b *builder) addNested(r *root, n *source.Node, name string) {
 		r.members[name] = append(r.members[name], v)
 		b.addNested(r, v, name)
 	}
-	for _, m := range membersOf(n.Get("properties")) {
+	for _, m := range n.MembersAt("properties") {
 		add(m.Value, name+b.goName(m.Value, m.Key))
 	}
 	for _, k := range []struct{ keyword, add string }{{"items", "Item"}, {"additionalProperties", "Value"}} {
@@ -46,11 +46,11 @@ func (b *builder) addNested(r *root, n *source.Node, name string) {
 			add(v, name+nameSegment(v, k.add))
 		}
 	}
-	for _, item := range itemsOf(n.Get("allOf")) { // allOf is merged, so its members are members of n
+	for _, item := range n.ItemsAt("allOf") { // allOf is merged, so its members are members of n
 		b.addNested(r, item, name)
 	}
 	for _, k := range []string{"$defs", "definitions"} {
-		for _, m := range membersOf(n.Get(k)) {
+		for _, m := range n.MembersAt(k) {
 			b.addNested(r, m.Value, name+b.goName(m.Value, m.Key))
 		}
 	}

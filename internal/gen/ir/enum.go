@@ -171,7 +171,7 @@ func hasExplicitName(v *source.Node) bool {
 // x-enum-varnames (a keyword of OpenAPI generators), the x-go-name next to a const, or the result of [Suffix].
 func constantName(v *source.Node) string {
 	if list := v.Parent; list != nil && list.Kind == source.Array && list.Parent != nil {
-		if names := itemsOf(list.Parent.Get("x-enum-varnames")); v.Index() >= 0 && v.Index() < len(names) {
+		if names := list.Parent.ItemsAt("x-enum-varnames"); v.Index() >= 0 && v.Index() < len(names) {
 			return names[v.Index()].Text
 		}
 	} else if list != nil && list.Kind == source.Object && list.Parent != nil && list.Parent.Kind == source.Array {

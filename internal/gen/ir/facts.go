@@ -102,7 +102,7 @@ func (b *builder) add(f *facts, n *source.Node) {
 		}
 	}
 	for _, k := range []string{"dependentSchemas", "dependencies"} {
-		for _, m := range membersOf(n.Get(k)) {
+		for _, m := range n.MembersAt(k) {
 			if m.Value.Kind == source.Object {
 				f.branches = append(f.branches, branch{k, m.Value})
 			}
@@ -147,7 +147,7 @@ func (f *facts) keyword(keyword string) *source.Node {
 // requires reports whether a part requires the member with the given name.
 func (f *facts) requires(name string) bool {
 	return slices.ContainsFunc(f.parts, func(p *source.Node) bool {
-		return slices.ContainsFunc(itemsOf(p.Get("required")), func(r *source.Node) bool { return r.Text == name })
+		return slices.ContainsFunc(p.ItemsAt("required"), func(r *source.Node) bool { return r.Text == name })
 	})
 }
 

@@ -88,7 +88,7 @@ func (d *describer) objectType(sh *shape, name string) model.Type {
 // addMembers describes the members in properties that t lacks, if counted returns true for their names.
 func (d *describer) addMembers(t *model.Type, f *facts, name string, counted func(key string) bool) {
 	for _, p := range f.parts {
-		for _, m := range membersOf(p.Get("properties")) {
+		for _, m := range p.MembersAt("properties") {
 			if !counted(m.Key) || slices.ContainsFunc(t.Members, func(have model.Member) bool { return have.Name == m.Key }) {
 				continue
 			}
@@ -138,7 +138,7 @@ func (d *describer) elementTypeOf(elem *source.Node, name, what, reason string) 
 func (d *describer) describePatterns(f *facts, name string) []model.Pattern {
 	var all []model.Pattern
 	for _, p := range f.parts {
-		for _, m := range membersOf(p.Get("patternProperties")) {
+		for _, m := range p.MembersAt("patternProperties") {
 			if m.Value.Kind == source.Object {
 				all = append(all, model.Pattern{Pattern: m.Key, Type: *d.elementTypeOf(m.Value, name, "Value", "")})
 			}

@@ -82,7 +82,7 @@ func (b *builder) hasNoValue(f *facts, depth int) bool {
 // lacksMember reports whether no value is valid for a required member.
 func (b *builder) lacksMember(f *facts, depth int) bool {
 	for _, p := range f.parts {
-		for _, r := range itemsOf(p.Get("required")) {
+		for _, r := range p.ItemsAt("required") {
 			if b.isImpossible(b.memberSchema(f, r.Text), depth+1) {
 				return true
 			}

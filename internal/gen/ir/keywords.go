@@ -41,7 +41,7 @@ func (b *builder) standIn(n *source.Node) *source.Node {
 			return n
 		}
 	}
-	for _, item := range itemsOf(n.Get("allOf")) {
+	for _, item := range n.ItemsAt("allOf") {
 		if item.Kind != source.Object && item.True() {
 			continue
 		}
@@ -115,17 +115,3 @@ func identity(nodes []*source.Node) string {
 }
 
 func listed(words []string) string { return strings.Join(words, " or ") }
-
-func membersOf(n *source.Node) []source.Member {
-	if n == nil {
-		return nil
-	}
-	return n.Members
-}
-
-func itemsOf(n *source.Node) []*source.Node {
-	if n == nil {
-		return nil
-	}
-	return n.Items
-}

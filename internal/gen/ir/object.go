@@ -61,7 +61,7 @@ func (b *builder) objectShape(f *facts) shape {
 func (b *builder) addNamed(f *facts, o *object) bool {
 	seen := map[string]bool{}
 	for _, p := range f.parts {
-		for _, m := range membersOf(p.Get("properties")) {
+		for _, m := range p.MembersAt("properties") {
 			if seen[m.Key] || !isTaggable(m.Key) {
 				continue
 			}
@@ -137,7 +137,7 @@ func (b *builder) reportUndescribed(r mention, described []member) bool {
 func (b *builder) hasUntaggable(f *facts) bool {
 	found := false
 	for _, p := range f.parts {
-		for _, m := range membersOf(p.Get("properties")) {
+		for _, m := range p.MembersAt("properties") {
 			if isTaggable(m.Key) || m.Value.Kind == source.Bool && !m.Value.True() {
 				continue
 			}
@@ -181,7 +181,7 @@ func (b *builder) hasUnnamed(f *facts) (open bool, extra *source.Node) {
 	var all []possibleSchemas
 	for i, p := range f.parts {
 		var o possibleSchemas
-		patterns := membersOf(p.Get("patternProperties"))
+		patterns := p.MembersAt("patternProperties")
 		for _, m := range patterns {
 			o.add(m.Value)
 		}

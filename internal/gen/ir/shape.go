@@ -133,7 +133,7 @@ func (b *builder) explicit(n, t *source.Node) shape {
 	}
 	null := n.Get("type") != nil && declaredKinds(n)&kNull != 0
 	for _, k := range []string{"oneOf", "anyOf"} {
-		null = null || slices.ContainsFunc(itemsOf(n.Get(k)), isNull)
+		null = null || slices.ContainsFunc(n.ItemsAt(k), isNull)
 	}
 	return shape{kind: externalShape, goType: g, allowsNull: null}
 }

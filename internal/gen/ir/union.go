@@ -137,7 +137,7 @@ func (b *builder) declaredUnion(n, d *source.Node, variants, applied, dead []*so
 		b.report(source.New("MCPE210", d.Range, "the discriminator needs propertyName, a string"))
 		return nil, false
 	}
-	mapping, ok := b.assignMapping(n, d.Get("mapping"), variants, dead)
+	mapping, ok := b.assignMapping(n, d, variants, dead)
 	if !ok {
 		return nil, false
 	}
@@ -187,9 +187,9 @@ func literals(tags []string) []string {
 
 // assignMapping assigns the entries of discriminator.mapping to variants. An entry contains a reference to the variant,
 // or the last element of the variant's $ref.
-func (b *builder) assignMapping(n, m *source.Node, variants, dead []*source.Node) (map[int][]source.Member, bool) {
+func (b *builder) assignMapping(n, d *source.Node, variants, dead []*source.Node) (map[int][]source.Member, bool) {
 	out := map[int][]source.Member{}
-	for _, entry := range membersOf(m) {
+	for _, entry := range d.MembersAt("mapping") {
 		named := func(v *source.Node) bool {
 			ref := v.Get("$ref")
 			return ref != nil && (lastToken(ref.Text) == entry.Value.Text || b.sameTarget(n, v, entry.Value))
@@ -386,7 +386,7 @@ func (d *Decl) variantGoName(v plannedVariant) string {
 
 // variantTitle returns the last element of a variant's $ref, its title, or "".
 func (d *describer) variantTitle(n *source.Node) string {
-	for d.origin[n] != nil && len(itemsOf(n.Get("allOf"))) > 0 { // n was merged from the variant and the keywords next to the union
+	for d.origin[n] != nil && len(n.ItemsAt("allOf")) > 0 { // n was merged from the variant and the keywords next to the union
 		parts := n.Get("allOf").Items
 		n = parts[len(parts)-1]
 	}

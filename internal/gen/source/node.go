@@ -79,20 +79,28 @@ func (n *Node) Word(key string) string {
 
 // ItemsOf returns the elements of an array member that have the given kind.
 func (n *Node) ItemsOf(key string, k Kind) []*Node {
-	v := n.Get(key)
-	if v == nil || v.Kind != Array {
-		return nil
-	}
-	return slices.DeleteFunc(slices.Clone(v.Items), func(item *Node) bool { return item.Kind != k })
+	return slices.DeleteFunc(slices.Clone(n.ItemsAt(key)), func(item *Node) bool { return item.Kind != k })
 }
 
 // Words returns the members of an object member whose values are strings.
 func (n *Node) Words(key string) []Member {
-	v := n.Get(key)
-	if v == nil || v.Kind != Object {
-		return nil
+	return slices.DeleteFunc(slices.Clone(n.MembersAt(key)), func(m Member) bool { return m.Value.Kind != String })
+}
+
+// MembersAt returns the members of the object at the given key. It returns nil if n has no such member.
+func (n *Node) MembersAt(key string) []Member {
+	if v := n.Get(key); v != nil {
+		return v.Members
 	}
-	return slices.DeleteFunc(slices.Clone(v.Members), func(m Member) bool { return m.Value.Kind != String })
+	return nil
+}
+
+// ItemsAt returns the elements of the array at the given key. It returns nil if n has no such member.
+func (n *Node) ItemsAt(key string) []*Node {
+	if v := n.Get(key); v != nil {
+		return v.Items
+	}
+	return nil
 }
 
 // Member returns the member with the given key. It returns nil if n is not an object or does not contain the member.
