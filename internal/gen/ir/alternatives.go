@@ -21,8 +21,7 @@ func (b *builder) alternativesShape(f *facts) (shape, bool) {
 	}
 	u := f.unions[0]
 	rest, null := b.remaining(f, u)
-	applied, significant := b.mergeSiblings(f, u, rest)
-	sh := b.unionOf(f, u, rest, applied, significant)
+	sh := b.unionOf(f, u, rest)
 	sh.allowsNull = sh.allowsNull || null && f.kinds&kNull != 0
 	return sh, true
 }
@@ -41,7 +40,8 @@ func (b *builder) remaining(f *facts, u alternatives) (rest []*source.Node, null
 }
 
 // unionOf returns the shape of a union. rest lists the variants that other keywords do not exclude.
-func (b *builder) unionOf(f *facts, u alternatives, rest, applied []*source.Node, significant bool) shape {
+func (b *builder) unionOf(f *facts, u alternatives, rest []*source.Node) shape {
+	applied := b.mergeSiblings(f, u, rest)
 	switch {
 	case len(rest) == 0 && len(u.variants) > 0 && !slices.ContainsFunc(u.variants, isNull):
 		b.reportNoValue(f, "no variant of its "+u.keyword+" does", u.part.Get(u.keyword))
@@ -83,7 +83,7 @@ func (b *builder) unionOf(f *facts, u alternatives, rest, applied []*source.Node
 }
 
 // mergeSiblings merges the keywords next to the union into each variant. It does so only if they affect the Go types.
-func (b *builder) mergeSiblings(f *facts, u alternatives, variants []*source.Node) ([]*source.Node, bool) {
+func (b *builder) mergeSiblings(f *facts, u alternatives, variants []*source.Node) []*source.Node {
 	var of kinds
 	for _, v := range variants {
 		of |= b.allowedKinds(v)
@@ -100,13 +100,13 @@ func (b *builder) mergeSiblings(f *facts, u alternatives, variants []*source.Nod
 		significant = significant || !onlyNarrows(p, of)
 	}
 	if !significant {
-		return variants, false
+		return variants
 	}
 	var applied []*source.Node
 	for _, v := range variants {
 		applied = append(applied, b.allOf(slices.Concat(base, []*source.Node{v})...))
 	}
-	return applied, true
+	return applied
 }
 
 // baseSuffices reports whether the Go type of the schema without its unions can represent every variant. Such a type is
@@ -180,13 +180,11 @@ func (b *builder) isDiscriminated(f *facts) bool {
 	if f.keyword("discriminator") != nil {
 		return true
 	}
-	u := f.unions[0]
-	variants, _ := b.remaining(f, u)
+	variants, _ := b.remaining(f, f.unions[0])
 	if len(variants) < 2 || slices.ContainsFunc(variants, func(v *source.Node) bool { return !b.describesMembers(v) }) {
 		return false
 	}
-	applied, _ := b.mergeSiblings(f, u, variants)
-	return b.inferredUnion(f, applied) != nil
+	return b.inferredUnion(f, b.mergeSiblings(f, f.unions[0], variants)) != nil
 }
 
 // describesMembers reports whether a variant has properties or is a union.

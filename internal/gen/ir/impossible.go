@@ -16,7 +16,7 @@ func (b *builder) dropImpossible(f *facts) {
 		u := &f.unions[i]
 		var live, dead []*source.Node
 		for _, v := range u.variants {
-			if !isNull(v) && b.isImpossible(b.withSiblings(f, *u, v), 0) {
+			if !isNull(v) && b.isImpossible(b.withSiblings(f, v), 0) {
 				dead = append(dead, v)
 			} else {
 				live = append(live, v)
@@ -38,7 +38,7 @@ func (b *builder) dropImpossible(f *facts) {
 }
 
 // withSiblings merges a variant with the keywords next to its union, except other unions.
-func (b *builder) withSiblings(f *facts, u alternatives, v *source.Node) *source.Node {
+func (b *builder) withSiblings(f *facts, v *source.Node) *source.Node {
 	var all []*source.Node
 	for _, p := range f.parts {
 		all = append(all, b.withoutKeywords(p, "oneOf", "anyOf", "discriminator", "$ref", "allOf"))
@@ -75,7 +75,7 @@ func (b *builder) hasNoValue(f *facts, depth int) bool {
 		return true
 	}
 	return slices.ContainsFunc(f.unions, func(u alternatives) bool {
-		return !slices.ContainsFunc(u.variants, func(v *source.Node) bool { return !b.isImpossible(b.withSiblings(f, u, v), depth+1) })
+		return !slices.ContainsFunc(u.variants, func(v *source.Node) bool { return !b.isImpossible(b.withSiblings(f, v), depth+1) })
 	})
 }
 
