@@ -116,29 +116,16 @@ func (b *builder) baseSuffices(f *facts) bool {
 	case kBool, kInteger, kNumber, kFraction:
 		return true
 	case kString:
-		return f.keyword("format") != nil || f.keyword("contentEncoding") != nil || !b.hasListedVariant(f)
+		return f.keyword("format") != nil || f.keyword("contentEncoding") != nil ||
+			!slices.ContainsFunc(f.variants(), func(v *source.Node) bool { return b.gatherFacts(v).listed })
 	case kArray:
 		return f.keyword("items") != nil || f.keyword("prefixItems") != nil || b.siblingsDescribeVariants(f)
 	case kObject:
 		if b.siblingsDescribeVariants(f) {
 			return true
 		}
-		described := slices.ContainsFunc(f.parts, func(p *source.Node) bool {
-			return len(p.MembersAt("properties")) > 0 || len(p.MembersAt("patternProperties")) > 0
-		})
+		described := len(f.properties()) > 0 || slices.ContainsFunc(f.parts, func(p *source.Node) bool { return len(p.MembersAt("patternProperties")) > 0 })
 		return described && !b.isDiscriminated(f)
-	}
-	return false
-}
-
-// hasListedVariant reports whether a variant lists its values with enum or const.
-func (b *builder) hasListedVariant(f *facts) bool {
-	for _, u := range f.unions {
-		for _, v := range u.variants {
-			if b.gatherFacts(v).listed {
-				return true
-			}
-		}
 	}
 	return false
 }
@@ -146,18 +133,13 @@ func (b *builder) hasListedVariant(f *facts) bool {
 // siblingsDescribeVariants reports whether the keywords next to the unions describe every member and element of the
 // variants.
 func (b *builder) siblingsDescribeVariants(f *facts) bool {
-	for _, u := range f.unions {
-		for _, v := range u.variants {
-			for _, p := range b.gatherFacts(v).parts {
-				for _, m := range p.MembersAt("properties") {
-					if f.memberOf(m.Key) == nil {
-						return false
-					}
-				}
-				if f.keyword("properties") == nil && !onlyNarrows(p, 0) {
-					return false
-				}
-			}
+	for _, v := range f.variants() {
+		inner := b.gatherFacts(v)
+		if slices.ContainsFunc(inner.properties(), func(m source.Member) bool { return f.memberOf(m.Key) == nil }) {
+			return false
+		}
+		if f.keyword("properties") == nil && slices.ContainsFunc(inner.parts, func(p *source.Node) bool { return !onlyNarrows(p, 0) }) {
+			return false
 		}
 	}
 	return !b.isDiscriminated(f)
@@ -189,8 +171,8 @@ func (b *builder) isDiscriminated(f *facts) bool {
 
 // describesMembers reports whether a variant has properties or is a union.
 func (b *builder) describesMembers(v *source.Node) bool {
-	return slices.ContainsFunc(b.gatherFacts(v).parts, func(p *source.Node) bool { return len(p.MembersAt("properties")) > 0 }) ||
-		len(b.gatherFacts(v).unions) > 0
+	f := b.gatherFacts(v)
+	return len(f.properties())+len(f.unions) > 0
 }
 
 // enumVariants returns the values of a union whose variants are constants. Authors use such unions to describe each

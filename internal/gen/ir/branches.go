@@ -36,10 +36,8 @@ func mentions(f *facts) []mention {
 // applies only to some values.
 func (b *builder) addConditional(f *facts, o *object) {
 	known := map[string]bool{}
-	for _, p := range f.parts {
-		for _, m := range p.MembersAt("properties") {
-			known[m.Key] = true
-		}
+	for _, m := range f.properties() {
+		known[m.Key] = true
 	}
 	for _, m := range o.members {
 		known[m.key] = true
@@ -54,20 +52,18 @@ func (b *builder) branchMembers(f *facts, o *object, known map[string]bool, seen
 		}
 		seen[br.node] = true
 		inner := b.gatherFacts(br.node)
-		for _, p := range inner.parts {
-			for _, m := range p.MembersAt("properties") {
-				if known[m.Key] || m.Value.Kind != source.Object && !m.Value.True() {
-					continue
-				}
-				known[m.Key] = true
-				if !isTaggable(m.Key) {
-					o.isOpen = true // Extra holds it
-					continue
-				}
-				b.report(source.New("MCPE217", m.KeyRange, "the member %q is described only below %s; its Go type is json.RawMessage", m.Key, br.keyword).
-					WithHint("describe it in the properties next to %s too", br.keyword))
-				o.members = append(o.members, member{m.Key, m.KeyRange, nil, false})
+		for _, m := range inner.properties() {
+			if known[m.Key] || m.Value.Kind != source.Object && !m.Value.True() {
+				continue
 			}
+			known[m.Key] = true
+			if !isTaggable(m.Key) {
+				o.isOpen = true // Extra holds it
+				continue
+			}
+			b.report(source.New("MCPE217", m.KeyRange, "the member %q is described only below %s; its Go type is json.RawMessage", m.Key, br.keyword).
+				WithHint("describe it in the properties next to %s too", br.keyword))
+			o.members = append(o.members, member{m.Key, m.KeyRange, nil, false})
 		}
 		for _, r := range mentions(inner) {
 			if !known[r.at.Text] && br.keyword != "not" {

@@ -144,6 +144,24 @@ func (f *facts) keyword(keyword string) *source.Node {
 	return nil
 }
 
+// properties returns the members in the properties of the parts.
+func (f *facts) properties() []source.Member {
+	var all []source.Member
+	for _, p := range f.parts {
+		all = append(all, p.MembersAt("properties")...)
+	}
+	return all
+}
+
+// variants returns the variants of all unions.
+func (f *facts) variants() []*source.Node {
+	var all []*source.Node
+	for _, u := range f.unions {
+		all = append(all, u.variants...)
+	}
+	return all
+}
+
 // requires reports whether a part requires the member with the given name.
 func (f *facts) requires(name string) bool {
 	return slices.ContainsFunc(f.parts, func(p *source.Node) bool {

@@ -87,14 +87,12 @@ func (d *describer) objectType(sh *shape, name string) model.Type {
 
 // addMembers describes the members in properties that t lacks, if counted returns true for their names.
 func (d *describer) addMembers(t *model.Type, f *facts, name string, counted func(key string) bool) {
-	for _, p := range f.parts {
-		for _, m := range p.MembersAt("properties") {
-			if !counted(m.Key) || slices.ContainsFunc(t.Members, func(have model.Member) bool { return have.Name == m.Key }) {
-				continue
-			}
-			if n := d.memberSchema(f, m.Key); d.allowedKinds(n) != 0 {
-				t.Members = append(t.Members, d.member(member{m.Key, m.KeyRange, n, f.requires(m.Key)}, name))
-			}
+	for _, m := range f.properties() {
+		if !counted(m.Key) || slices.ContainsFunc(t.Members, func(have model.Member) bool { return have.Name == m.Key }) {
+			continue
+		}
+		if n := d.memberSchema(f, m.Key); d.allowedKinds(n) != 0 {
+			t.Members = append(t.Members, d.member(member{m.Key, m.KeyRange, n, f.requires(m.Key)}, name))
 		}
 	}
 }

@@ -60,32 +60,30 @@ func (b *builder) objectShape(f *facts) shape {
 // addNamed adds the members in properties and required. It returns false if a required member has no valid value.
 func (b *builder) addNamed(f *facts, o *object) bool {
 	seen := map[string]bool{}
-	for _, p := range f.parts {
-		for _, m := range p.MembersAt("properties") {
-			if seen[m.Key] || !isTaggable(m.Key) {
-				continue
-			}
-			seen[m.Key] = true
-			node := b.memberSchema(f, m.Key)
-			// A contradiction within one schema is a mistake, as is a required member without a valid value; its shape
-			// reports the reason. A contradiction between several schemas need not be an error.
-			if !f.requires(m.Key) && b.origin[node] != nil && b.isImpossible(node, 0) {
-				b.report(omittedMember(m).WithRelated(f.node.Range, "because of the schemas that meet here"))
-				continue
-			}
-			if b.allowedKinds(node) == 0 && b.isNever(node) {
-				if f.requires(m.Key) {
-					b.reportNoValue(f, "the required member "+m.Key+" can have no value", node)
-					return false
-				}
-				if m.Value.Kind == source.Object {
-					b.report(omittedMember(m).WithRelated(node.Range, "it is excluded here").
-						WithHint("additionalProperties: false sees only the properties next to it; unevaluatedProperties: false sees all"))
-				}
-				continue
-			}
-			o.members = append(o.members, member{m.Key, m.KeyRange, node, f.requires(m.Key)})
+	for _, m := range f.properties() {
+		if seen[m.Key] || !isTaggable(m.Key) {
+			continue
 		}
+		seen[m.Key] = true
+		node := b.memberSchema(f, m.Key)
+		// A contradiction within one schema is a mistake, as is a required member without a valid value; its shape
+		// reports the reason. A contradiction between several schemas need not be an error.
+		if !f.requires(m.Key) && b.origin[node] != nil && b.isImpossible(node, 0) {
+			b.report(omittedMember(m).WithRelated(f.node.Range, "because of the schemas that meet here"))
+			continue
+		}
+		if b.allowedKinds(node) == 0 && b.isNever(node) {
+			if f.requires(m.Key) {
+				b.reportNoValue(f, "the required member "+m.Key+" can have no value", node)
+				return false
+			}
+			if m.Value.Kind == source.Object {
+				b.report(omittedMember(m).WithRelated(node.Range, "it is excluded here").
+					WithHint("additionalProperties: false sees only the properties next to it; unevaluatedProperties: false sees all"))
+			}
+			continue
+		}
+		o.members = append(o.members, member{m.Key, m.KeyRange, node, f.requires(m.Key)})
 	}
 	for _, r := range mentions(f) {
 		if seen[r.at.Text] || o.isOpen {
@@ -136,14 +134,12 @@ func (b *builder) reportUndescribed(r mention, described []member) bool {
 // properties. The field Extra contains them.
 func (b *builder) hasUntaggable(f *facts) bool {
 	found := false
-	for _, p := range f.parts {
-		for _, m := range p.MembersAt("properties") {
-			if isTaggable(m.Key) || m.Value.Kind == source.Bool && !m.Value.True() {
-				continue
-			}
-			found = true
-			b.report(source.New("MCPE211", m.KeyRange, "the member name %q does not fit into a Go struct tag; its JSON is in the field Extra", m.Key))
+	for _, m := range f.properties() {
+		if isTaggable(m.Key) || m.Value.Kind == source.Bool && !m.Value.True() {
+			continue
 		}
+		found = true
+		b.report(source.New("MCPE211", m.KeyRange, "the member name %q does not fit into a Go struct tag; its JSON is in the field Extra", m.Key))
 	}
 	for _, r := range mentions(f) {
 		found = found || !isTaggable(r.at.Text)
