@@ -2,6 +2,7 @@ package ir
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
 	"github.com/mcpe-gen/mcpe-gen/internal/schematree"
@@ -188,38 +189,40 @@ func (b *builder) allOf(nodes ...*source.Node) *source.Node {
 	if len(kept) == 1 {
 		return kept[0]
 	}
-	key := identity(kept)
-	if n := b.mergedSchemas[key]; n != nil {
-		return n
-	}
-	n := &source.Node{Kind: source.Object, Range: kept[0].Range}
-	for _, k := range []string{"title", "description", "deprecated", "default", "x-go-name"} {
-		for _, from := range kept {
-			if m := from.Member(k); m != nil {
-				n.Members = append(n.Members, *m)
-				break
+	return b.derived(identity(kept), kept[0], func() (members []source.Member) {
+		for _, k := range []string{"title", "description", "deprecated", "default", "x-go-name"} {
+			for _, from := range kept {
+				if m := from.Member(k); m != nil {
+					members = append(members, *m)
+					break
+				}
 			}
 		}
-	}
-	n.Members = append(n.Members, source.Member{Key: "allOf", KeyRange: n.Range, Value: &source.Node{Kind: source.Array, Range: n.Range, Items: kept}})
-	b.mergedSchemas[key], b.origin[n] = n, kept[0]
-	return n
+		return append(members, listOf("allOf", kept...))
+	})
 }
 
 // withoutKeywords returns a copy of p without the given keywords.
 func (b *builder) withoutKeywords(p *source.Node, keywords ...string) *source.Node {
-	key := identity([]*source.Node{p}) + listed(keywords)
-	if n := b.mergedSchemas[key]; n != nil {
-		return n
+	return b.derived(identity([]*source.Node{p})+strings.Join(keywords, " or "), p, func() []source.Member {
+		return slices.DeleteFunc(slices.Clone(p.Members), func(m source.Member) bool { return slices.Contains(keywords, m.Key) })
+	})
+}
+
+// derived returns the schema with the given key. It creates the schema from members if necessary.
+func (b *builder) derived(key string, origin *source.Node, members func() []source.Member) *source.Node {
+	n := b.mergedSchemas[key]
+	if n == nil {
+		n = &source.Node{Kind: source.Object, Range: origin.Range, Members: members()}
+		b.mergedSchemas[key], b.origin[n] = n, origin
 	}
-	n := &source.Node{Kind: source.Object, Range: p.Range}
-	for _, m := range p.Members {
-		if !slices.Contains(keywords, m.Key) {
-			n.Members = append(n.Members, m)
-		}
-	}
-	b.mergedSchemas[key], b.origin[n] = n, p
 	return n
+}
+
+// listOf returns a keyword whose value is a list of schemas.
+func listOf(keyword string, nodes ...*source.Node) source.Member {
+	at := nodes[0].Range
+	return source.Member{Key: keyword, KeyRange: at, Value: &source.Node{Kind: source.Array, Range: at, Items: nodes}}
 }
 
 // isUnconstrained reports whether n is the schema true or contains only annotations.

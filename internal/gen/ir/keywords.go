@@ -113,5 +113,3 @@ func identity(nodes []*source.Node) string {
 	}
 	return b.String()
 }
-
-func listed(words []string) string { return strings.Join(words, " or ") }

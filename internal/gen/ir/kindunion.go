@@ -55,13 +55,11 @@ func (b *builder) kindUnion(f *facts, of kinds) *unionPlan {
 
 // withType returns a schema for the values of n that have the given JSON type.
 func (b *builder) withType(n *source.Node, typ string) *source.Node {
-	key := identity([]*source.Node{n}) + "of type " + typ
-	if known := b.mergedSchemas[key]; known != nil {
-		return known
-	}
-	text := &source.Node{Kind: source.String, Text: typ, Range: n.Range}
-	is := &source.Node{Kind: source.Object, Range: n.Range, Members: []source.Member{{Key: "type", KeyRange: n.Range, Value: text}}}
-	return b.compound(key, n, "allOf", n, is)
+	return b.derived(identity([]*source.Node{n})+"of type "+typ, n, func() []source.Member {
+		text := &source.Node{Kind: source.String, Text: typ, Range: n.Range}
+		is := &source.Node{Kind: source.Object, Range: n.Range, Members: []source.Member{{Key: "type", KeyRange: n.Range, Value: text}}}
+		return []source.Member{listOf("allOf", n, is)}
+	})
 }
 
 // anyOf returns a schema for the values that satisfy any of the nodes.
@@ -69,19 +67,7 @@ func (b *builder) anyOf(nodes []*source.Node) *source.Node {
 	if len(nodes) == 1 {
 		return nodes[0]
 	}
-	key := "either " + identity(nodes)
-	if known := b.mergedSchemas[key]; known != nil {
-		return known
-	}
-	return b.compound(key, nodes[0], "anyOf", nodes...)
-}
-
-func (b *builder) compound(key string, origin *source.Node, keyword string, nodes ...*source.Node) *source.Node {
-	at := origin.Range
-	n := &source.Node{Kind: source.Object, Range: at, Members: []source.Member{
-		{Key: keyword, KeyRange: at, Value: &source.Node{Kind: source.Array, Range: at, Items: nodes}}}}
-	b.mergedSchemas[key], b.origin[n] = n, origin
-	return n
+	return b.derived("either "+identity(nodes), nodes[0], func() []source.Member { return []source.Member{listOf("anyOf", nodes...)} })
 }
 
 // untaggedUnion returns the union plan for variants without a tag. The JSON type of a value identifies its variant. If
