@@ -129,7 +129,7 @@ func (b *builder) fillEnum(d *Decl, sh *shape) {
 	}
 	for i, v := range sh.values {
 		name := constantName(v)
-		if v.Kind == source.String && !hasExplicitName(v) && stems[trimmed(v.Text)] > 1 { // _a becomes UnderscoreA next to a
+		if v.Kind == source.String && explicitName(v) == "" && stems[trimmed(v.Text)] > 1 { // _a becomes UnderscoreA next to a
 			name = spellOutSuffix(v.Text)
 		}
 		value := Value{JSON: v.JSON(), Literal: goLiteral(v, sh.base), Name: constantOfType(d.Name, name)}
@@ -155,29 +155,26 @@ func constantOfType(name, add string) string {
 	return name + add
 }
 
-// hasExplicitName reports whether the author chose the name of a value's constant.
-func hasExplicitName(v *source.Node) bool {
-	list := v.Parent
-	if list == nil || list.Parent == nil {
-		return false
+// explicitName returns the name that the author chose for a value's constant, or "". It is the value's name in
+// x-enum-varnames (a keyword of OpenAPI generators), or the x-go-name next to a const.
+func explicitName(v *source.Node) string {
+	switch list := v.Parent; {
+	case list == nil || list.Parent == nil:
+	case list.Kind == source.Array:
+		if names, i := list.Parent.ItemsAt("x-enum-varnames"), v.Index(); i >= 0 && i < len(names) {
+			return names[i].Text
+		}
+	case list.Parent.Kind == source.Array:
+		return nameSegment(list, "")
 	}
-	if list.Kind == source.Array {
-		return list.Parent.Get("x-enum-varnames") != nil
-	}
-	return list.Parent.Kind == source.Array && list.Get("x-go-name") != nil
+	return ""
 }
 
-// constantName returns the part of a constant's name that follows the name of its type. It is the value's name in
-// x-enum-varnames (a keyword of OpenAPI generators), the x-go-name next to a const, or the result of [Suffix].
+// constantName returns the part of a constant's name that follows the name of its type. It is the name that the author
+// chose, or the result of [Suffix].
 func constantName(v *source.Node) string {
-	if list := v.Parent; list != nil && list.Kind == source.Array && list.Parent != nil {
-		if names := list.Parent.ItemsAt("x-enum-varnames"); v.Index() >= 0 && v.Index() < len(names) {
-			return names[v.Index()].Text
-		}
-	} else if list != nil && list.Kind == source.Object && list.Parent != nil && list.Parent.Kind == source.Array {
-		if n := list.Get("x-go-name"); n != nil {
-			return n.Text
-		}
+	if name := explicitName(v); name != "" {
+		return name
 	}
 	if !isScalar(v) {
 		return Suffix(strings.Map(func(r rune) rune {
@@ -230,12 +227,8 @@ func (d *Decl) constantFor(v *source.Node) (Value, bool) {
 // EmptyIsAbsent reports whether a field of this type represents an absent member by the empty string. This is the case
 // for closed string enums without an empty value.
 func (d *Decl) EmptyIsAbsent() bool {
-	return d.Form == Enum && !d.Open && (d.Base == String || d.Base == Literal) && !d.containsEmpty()
-}
-
-// containsEmpty reports whether a string enum contains the empty string.
-func (d *Decl) containsEmpty() bool {
-	return slices.ContainsFunc(d.Values, func(v Value) bool { return string(v.JSON) == `""` })
+	return d.Form == Enum && !d.Open && (d.Base == String || d.Base == Literal) &&
+		!slices.ContainsFunc(d.Values, func(v Value) bool { return string(v.JSON) == `""` })
 }
 
 // scalarDefault returns the default of a scalar type as a Go literal.

@@ -60,7 +60,7 @@ const undescribed = "the member is not described in the properties"
 // isTag reports whether a shape has a single value that needs no declared type. If the author named the value, it has a
 // declared type.
 func (sh *shape) isTag() bool {
-	return sh.kind == enumShape && len(sh.values) == 1 && !sh.isOpen && !sh.allowsNull && sh.base != Literal && !hasExplicitName(sh.values[0])
+	return sh.kind == enumShape && len(sh.values) == 1 && !sh.isOpen && !sh.allowsNull && sh.base != Literal && explicitName(sh.values[0]) == ""
 }
 
 // elementType returns the type of elements or unnamed members. If elem is nil, any value is allowed.

@@ -18,7 +18,6 @@ const (
 
 	kNumber = schematree.Number
 	anyKind = schematree.AnyType
-	scalars = schematree.Scalars
 )
 
 // kindOf returns the kinds of a value. For a number with a fraction, the result includes integers.
