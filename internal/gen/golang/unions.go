@@ -24,14 +24,10 @@ func wordingOf(d *ir.Decl) wording {
 			"whose members select the variant", pointers, "for an object that matches no variant, or several",
 			"holds an object that is not a variant of " + d.Name, "the object", "whose member is present", "the variant"}
 	}
-	var values []string
 	tells, objects := "whose JSON type selects the variant", 0
 	for _, v := range d.Variants {
 		if v.JSON == "object" {
 			objects++
-		}
-		if name := valueType(v.Decl); !slices.Contains(values, name) {
-			values = append(values, name)
 		}
 	}
 	if objects > 1 {
@@ -41,7 +37,7 @@ func wordingOf(d *ir.Decl) wording {
 		}
 		tells = "whose JSON type and, for an object, " + by + " select the variant"
 	}
-	return wording{tells, strings.Join(values, ", "), "for other JSON", "holds JSON that is not a variant of " + d.Name,
+	return wording{tells, strings.Join(typeNames(variantTypes(d)), ", "), "for other JSON", "holds JSON that is not a variant of " + d.Name,
 		"the JSON", "of the JSON type", "the variant"}
 }
 
@@ -51,14 +47,6 @@ func valueType(d *ir.Decl) string {
 		return "*" + d.Name
 	}
 	return d.Name
-}
-
-// valueTypeCode returns the code for the result of valueType.
-func valueTypeCode(d *ir.Decl) *jen.Statement {
-	if d.Form == ir.Struct {
-		return pointer(jen.Id(d.Name))
-	}
-	return jen.Id(d.Name)
 }
 
 // declareUnion declares the struct for a union, the interface that its variants implement, and a type for unknown
@@ -75,7 +63,7 @@ func (f *file) declareUnion(d *ir.Decl) {
 	f.addDoc(variant + " is implemented by " + strings.Join(append(typeNames(types), "*"+unknown), ", ") + ".")
 	f.Type().Id(variant).Interface(jen.Id(seal).Params())
 	for _, t := range types {
-		f.addMarker(valueTypeCode(t), seal)
+		f.addMarker(jen.Op(valueType(t)), seal)
 	}
 
 	f.addDoc(unknown + " " + says.keeps + ".")

@@ -235,7 +235,11 @@ func events(p *model.Package) []byte {
 	w.line("}[keyof Events];")
 	w.line("")
 	w.line("/** The names of the event types. */")
-	w.list("eventNames", p, func(e model.Event) string { return quote(e.Name) })
+	w.line("export const eventNames = [")
+	for _, e := range p.Events {
+		w.line("  %s,", quote(e.Name))
+	}
+	w.line("] as const;")
 	w.line("")
 	w.line("/** What identifies the schemas of each event type; a server says it in `_meta`. */")
 	w.line("export const fingerprints = {")
@@ -255,12 +259,4 @@ func events(p *model.Package) []byte {
 		w.line("}")
 	}
 	return w.out.Bytes()
-}
-
-func (w *writer) list(name string, p *model.Package, of func(model.Event) string) {
-	w.line("export const %s = [", name)
-	for _, e := range p.Events {
-		w.line("  %s,", of(e))
-	}
-	w.line("] as const;")
 }
