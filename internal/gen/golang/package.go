@@ -32,23 +32,16 @@ func (o Options) verb(part Part) string {
 // packageDoc returns the package comment of a part. It describes the contents, the event files and the entry points of
 // the package.
 func packageDoc(part Part, p *ir.Package, o Options, sources []string) []string {
-	var names []string
-	var first *ir.Event
+	events := p.Events()
 	var tasks []*ir.Task
 	conversation := false
 	for _, f := range p.Files {
-		for _, e := range f.Events {
-			if first == nil {
-				first = e
-			}
-			names = append(names, e.Schema.Name)
-		}
 		tasks = append(tasks, f.Tasks...)
 		conversation = conversation || f.Conversation != nil
 	}
 	var holds []string
-	if len(names) > 0 {
-		holds = append(holds, count(len(names), "event type"))
+	if len(events) > 0 {
+		holds = append(holds, count(len(events), "event type"))
 	}
 	if len(tasks) > 0 {
 		holds = append(holds, count(len(tasks), "task"))
@@ -64,17 +57,17 @@ func packageDoc(part Part, p *ir.Package, o Options, sources []string) []string 
 		verb = "holds"
 	}
 	doc := []string{"Package " + o.Places[part].Name + " " + verb + " " + and(holds) + " of " + and(sources) + "."}
-	if len(names) > 0 {
-		doc = paragraph(doc, eventNames(names)...)
+	if len(events) > 0 {
+		doc = paragraph(doc, eventNames(events)...)
 	}
 	var entry []string
 	switch part {
 	case Types:
 		entry = otherParts(p, o)
 	case Server:
-		entry = serverEntryPoints(first, tasks, conversation, p.Ingress, o)
+		entry = serverEntryPoints(events, tasks, conversation, p.Ingress, o)
 	case Client:
-		entry = clientEntryPoints(first, tasks)
+		entry = clientEntryPoints(events, tasks)
 	}
 	if len(entry) > 0 {
 		doc = paragraph(doc, entry...)
@@ -108,15 +101,11 @@ func and(items []string) string {
 }
 
 // eventNames returns comment lines that list the first maxNamed event types.
-func eventNames(names []string) []string {
-	lines := []string{"The event types:"}
-	more := len(names) - maxNamed
-	if more > 0 {
-		names = names[:maxNamed]
-	}
-	lines = append(lines, "")
-	for _, n := range names {
-		lines = append(lines, "  - "+oneLine(n))
+func eventNames(events []*ir.Event) []string {
+	lines := []string{"The event types:", ""}
+	more := len(events) - maxNamed
+	for _, e := range events[:min(len(events), maxNamed)] {
+		lines = append(lines, "  - "+oneLine(e.Schema.Name))
 	}
 	if more > 0 {
 		lines = append(lines, fmt.Sprintf("  - and %d more", more))
@@ -125,11 +114,11 @@ func eventNames(names []string) []string {
 }
 
 // serverEntryPoints returns comment lines about the functions that the author of a server calls first.
-func serverEntryPoints(first *ir.Event, tasks []*ir.Task, conversation bool, ingress []*ir.Ingress, o Options) []string {
+func serverEntryPoints(events []*ir.Event, tasks []*ir.Task, conversation bool, ingress []*ir.Ingress, o Options) []string {
 	var lines []string
-	if first != nil {
+	if len(events) > 0 {
 		if o.Server {
-			lines = append(lines, "A server adds an event type with a function such as [Register"+first.Prefix+"].")
+			lines = append(lines, "A server adds an event type with a function such as [Register"+events[0].Prefix+"].")
 		}
 		if o.Tools {
 			lines = append(lines, "[ReadTools] are tools for clients that do not support events.")
@@ -148,10 +137,10 @@ func serverEntryPoints(first *ir.Event, tasks []*ir.Task, conversation bool, ing
 }
 
 // clientEntryPoints returns comment lines about the functions that the author of a client calls first.
-func clientEntryPoints(first *ir.Event, tasks []*ir.Task) []string {
+func clientEntryPoints(events []*ir.Event, tasks []*ir.Task) []string {
 	var lines []string
-	if first != nil {
-		lines = append(lines, "A client receives an event type with a function such as [Subscribe"+first.Prefix+"].")
+	if len(events) > 0 {
+		lines = append(lines, "A client receives an event type with a function such as [Subscribe"+events[0].Prefix+"].")
 	}
 	if len(tasks) > 0 {
 		lines = append(lines, "A client starts a task with a function such as [Call"+tasks[0].Prefix+"Task].")

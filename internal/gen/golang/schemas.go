@@ -139,11 +139,9 @@ func publishedSections(p *ir.Package, o Options) []publishedSection {
 	if !o.published() {
 		return nil
 	}
-	for _, f := range p.Files {
-		for _, e := range f.Events {
-			all = append(all, publishedSection{"events", e.Schema.Name, e, []publishedSchema{
-				{"inputSchema", e.InputSchema}, {"payloadSchema", e.PayloadSchema}}})
-		}
+	for _, e := range p.Events() {
+		all = append(all, publishedSection{"events", e.Schema.Name, e, []publishedSchema{
+			{"inputSchema", e.InputSchema}, {"payloadSchema", e.PayloadSchema}}})
 	}
 	if !o.Server {
 		return all

@@ -3,6 +3,7 @@ package golang
 import (
 	"bytes"
 	"encoding/json"
+	"slices"
 	"strings"
 
 	"github.com/dave/jennifer/jen"
@@ -24,15 +25,7 @@ func (f *file) declareReadTools(p *ir.Package) {
 }
 
 func toolEvents(p *ir.Package) []*ir.Event {
-	var events []*ir.Event
-	for _, f := range p.Files {
-		for _, e := range f.Events {
-			if e.Tool != nil {
-				events = append(events, e)
-			}
-		}
-	}
-	return events
+	return slices.DeleteFunc(p.Events(), func(e *ir.Event) bool { return e.Tool == nil })
 }
 
 // toolsJSON returns the read tools in the format of tools/list, but with shared definitions: {"$defs": …, "tools":

@@ -237,10 +237,7 @@ func (b *builder) publish(p *Package) {
 	if source.HasErrors(b.diags) {
 		return
 	}
-	var all []*Event
-	for _, f := range p.Files {
-		all = append(all, f.Events...)
-	}
+	all := p.Events()
 	faults := make([]error, len(all))
 	parallel.Do(len(all), func(i int) {
 		e := all[i]

@@ -11,22 +11,20 @@ import (
 // emitted.
 func (b *builder) declareIngress(p *Package) {
 	byName := map[string]*Ingress{}
-	for _, f := range p.Files {
-		for _, e := range f.Events {
-			from := e.Schema.From
-			if from == nil {
-				continue
-			}
-			in := byName[from.Provider]
-			if in == nil {
-				service, _ := provider.Lookup(from.Provider)
-				in = &Ingress{Name: service.GoName + "Ingress", Provider: service}
-				byName[from.Provider] = in
-				p.Ingress = append(p.Ingress, in)
-				b.declareName(b.serverNames, in.Name, "the webhooks of "+service.Title, from.Range)
-			}
-			in.Events = append(in.Events, e)
+	for _, e := range p.Events() {
+		from := e.Schema.From
+		if from == nil {
+			continue
 		}
+		in := byName[from.Provider]
+		if in == nil {
+			service, _ := provider.Lookup(from.Provider)
+			in = &Ingress{Name: service.GoName + "Ingress", Provider: service}
+			byName[from.Provider] = in
+			p.Ingress = append(p.Ingress, in)
+			b.declareName(b.serverNames, in.Name, "the webhooks of "+service.Title, from.Range)
+		}
+		in.Events = append(in.Events, e)
 	}
 	slices.SortFunc(p.Ingress, func(a, b *Ingress) int { return cmp.Compare(a.Name, b.Name) })
 }

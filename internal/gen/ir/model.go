@@ -19,6 +19,15 @@ type Package struct {
 	builder *builder // used by [Package.Describe]
 }
 
+// Events returns the event types of all files.
+func (p *Package) Events() []*Event {
+	var all []*Event
+	for _, f := range p.Files {
+		all = append(all, f.Events...)
+	}
+	return all
+}
+
 // An Ingress is a service that sends webhooks for events.
 type Ingress struct {
 	// Name is the name of the type, such as GitHubIngress.

@@ -10,12 +10,10 @@ func (b *builder) nameHelpers(p *Package) {
 			d.UnknownType = b.helperName(d, "Unknown", "UnknownVariant")
 		}
 	}
-	for _, f := range p.Files {
-		for _, e := range f.Events {
-			event := declared{"event " + e.Schema.Name, e.Schema.NameRange}
-			e.NameConst = b.claimName(event, e.Prefix+"EventName", e.Prefix+"EventTypeName")
-			e.EventAlias = b.claimName(event, e.Prefix+"Event", e.Prefix+"Occurrence")
-		}
+	for _, e := range p.Events() {
+		event := declared{"event " + e.Schema.Name, e.Schema.NameRange}
+		e.NameConst = b.claimName(event, e.Prefix+"EventName", e.Prefix+"EventTypeName")
+		e.EventAlias = b.claimName(event, e.Prefix+"Event", e.Prefix+"Occurrence")
 	}
 }
 
