@@ -101,16 +101,11 @@ func (d *describer) event(e *Event) model.Event {
 	out := model.Event{
 		Name: s.Name, Description: s.Description, Source: s.Source, Delivery: s.Delivery, Replay: s.Replay, Stability: s.Stability,
 		Fingerprint: e.Fingerprint, Arguments: d.use(e.Arguments), Payload: d.use(e.Payload),
+		Deprecated: (*model.Deprecated)(s.Deprecated), Actor: s.Actor, MCPE: (*model.MCPE)(s.MCPE),
 		Go: &model.GoNames{Prefix: e.Prefix}, Pos: s.NameRange.Start.String(),
 	}
 	if len(out.Delivery) == 0 {
 		out.Delivery = allModes
-	}
-	if s.Deprecated != nil {
-		out.Deprecated = &model.Deprecated{ReplacedBy: s.Deprecated.ReplacedBy, RemoveAfter: s.Deprecated.RemoveAfter}
-	}
-	if s.MCPE != nil {
-		out.MCPE = &model.MCPE{Enabled: s.MCPE.Enabled, Priority: s.MCPE.Priority, Tags: s.MCPE.Tags}
 	}
 	if s.Meta != nil {
 		out.Meta = s.Meta.JSON()
@@ -119,7 +114,6 @@ func (d *describer) event(e *Event) model.Event {
 		out.Tool = &model.Tool{Name: e.Tool.Name, Cursor: e.Tool.Cursor, MaxEvents: e.Tool.MaxEvents, WaitSeconds: e.Tool.Wait,
 			QuietSeconds: e.Tool.Quiet, Since: e.Tool.Since}
 	}
-	out.Actor = s.Actor
 	for _, m := range s.Match {
 		places := []string{}
 		for _, n := range d.set.Places(s, m) {

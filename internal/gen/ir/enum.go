@@ -246,20 +246,15 @@ func scalarDefault(raw json.RawMessage, v *source.Node, k Kind) string {
 	return ""
 }
 
+// enumBases maps the kinds of enums to the words of the model.
+var enumBases = map[Kind]string{String: "string", Int64: "number", Float64: "number", Bool: "boolean", Literal: "json"}
+
 // enumType returns an enum, or a const if there is only one value.
 func enumType(sh *shape) model.Type {
 	if len(sh.values) == 1 && !sh.isOpen {
 		return model.Type{Kind: model.Const, Value: sh.values[0].JSON()}
 	}
-	t := model.Type{Kind: model.Enum, Base: "json", AnyOther: sh.isOpen}
-	switch sh.base {
-	case String:
-		t.Base = "string"
-	case Int64, Float64:
-		t.Base = "number"
-	case Bool:
-		t.Base = "boolean"
-	}
+	t := model.Type{Kind: model.Enum, Base: enumBases[sh.base], AnyOther: sh.isOpen}
 	for _, v := range sh.values {
 		value := model.Value{Value: v.JSON()}
 		if at := v.Parent; at != nil && at.Kind == source.Object && at.Get("const") == v {
