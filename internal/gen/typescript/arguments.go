@@ -1,10 +1,6 @@
 package typescript
 
-import (
-	"strconv"
-
-	"github.com/mcpe-gen/mcpe-gen/gen/model"
-)
+import "github.com/mcpe-gen/mcpe-gen/gen/model"
 
 // argumentNames returns names for the types that are different in arguments (TS-10). Enums are closed in arguments,
 // because a server rejects other values. A type that is used only in arguments keeps its name. A type that is also used
@@ -23,10 +19,7 @@ func (w *writer) argumentNames(p *model.Package) map[string]string {
 	if p.Conversation != nil && p.Conversation.Context != nil {
 		w.addReachable(p.Conversation.Context.Type, out)
 	}
-	taken := map[string]bool{}
-	for _, n := range reservedNames {
-		taken[n] = true
-	}
+	taken := newNames()
 	for _, d := range p.Types {
 		taken[d.TS.Name], taken[d.TS.OrUnknown] = true, true
 	}
@@ -36,15 +29,10 @@ func (w *writer) argumentNames(p *model.Package) map[string]string {
 		if !closes[d.Name] {
 			continue
 		}
-		name := d.TS.Name
+		names[d.Name] = d.TS.Name
 		if out[d.Name] {
-			name += "Argument"
-			for i := 2; taken[name]; i++ {
-				name = d.TS.Name + "Argument" + strconv.Itoa(i)
-			}
-			taken[name] = true
+			names[d.Name] = taken.claim(d.TS.Name + "Argument")
 		}
-		names[d.Name] = name
 	}
 	return names
 }

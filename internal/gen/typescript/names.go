@@ -13,34 +13,44 @@ var reservedNames = []string{"Events", "EventName", "Occurrence", "Tasks", "Unli
 // Name sets the TypeScript name of every type in p. It is the same as the Go name if possible. If that name is taken in
 // TypeScript, Name adds the suffix Type, and also a number if necessary (TS-5).
 func Name(p *model.Package) {
-	names := map[string]bool{}
-	for _, n := range reservedNames {
-		names[n] = true
-	}
-	yields := func(n string) bool { return names[n] }
+	names := newNames()
 	for i := range p.Types { // first assign names that stay unchanged
-		if t := &p.Types[i]; !yields(t.Name) {
+		if t := &p.Types[i]; !names[t.Name] {
 			t.TS = &model.TSType{Name: t.Name}
 			names[t.Name] = true
 		}
 	}
-	free := func(name string) string {
-		at := name
-		for i := 2; names[at]; i++ {
-			at = name + strconv.Itoa(i)
-		}
-		names[at] = true
-		return at
-	}
 	for i := range p.Types {
 		t := &p.Types[i]
 		if t.TS == nil {
-			t.TS = &model.TSType{Name: free(t.Name + "Type")}
+			t.TS = &model.TSType{Name: names.claim(t.Name + "Type")}
 		}
 	}
 	for i := range p.Types {
 		if t := &p.Types[i]; t.Type.Kind == model.Union && t.Type.Discriminator != "" {
-			t.TS.OrUnknown = free(t.TS.Name + "OrUnknown")
+			t.TS.OrUnknown = names.claim(t.TS.Name + "OrUnknown")
 		}
 	}
+}
+
+// A nameSet is the set of names that are taken.
+type nameSet map[string]bool
+
+// newNames returns the set of the reserved names.
+func newNames() nameSet {
+	names := nameSet{}
+	for _, n := range reservedNames {
+		names[n] = true
+	}
+	return names
+}
+
+// claim adds a name to the set and returns it. It appends a number to the name if the name is taken.
+func (s nameSet) claim(name string) string {
+	free := name
+	for i := 2; s[free]; i++ {
+		free = name + strconv.Itoa(i)
+	}
+	s[free] = true
+	return free
 }
