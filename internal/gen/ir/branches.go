@@ -53,32 +53,32 @@ func (b *builder) branchMembers(f *facts, o *object, known map[string]bool, seen
 		seen[br.node] = true
 		inner := b.gatherFacts(br.node)
 		for _, m := range inner.properties() {
-			if known[m.Key] || m.Value.Kind != source.Object && !m.Value.True() {
-				continue
+			if !known[m.Key] && (m.Value.Kind == source.Object || m.Value.True()) {
+				known[m.Key] = true
+				b.addUntyped(o, m.Key, source.New("MCPE217", m.KeyRange, "the member %q is described only below %s; its Go type is json.RawMessage", m.Key, br.keyword).
+					WithHint("describe it in the properties next to %s too", br.keyword))
 			}
-			known[m.Key] = true
-			if !isTaggable(m.Key) {
-				o.isOpen = true // Extra holds it
-				continue
-			}
-			b.report(source.New("MCPE217", m.KeyRange, "the member %q is described only below %s; its Go type is json.RawMessage", m.Key, br.keyword).
-				WithHint("describe it in the properties next to %s too", br.keyword))
-			o.members = append(o.members, member{m.Key, m.KeyRange, nil, false})
 		}
 		for _, r := range mentions(inner) {
 			if !known[r.at.Text] && br.keyword != "not" {
 				known[r.at.Text] = true
-				if !isTaggable(r.at.Text) {
-					o.isOpen = true
-					continue
-				}
-				b.report(source.New("MCPE212", r.at.Range, "%s names the member %q, which is not in properties; its Go type is json.RawMessage", r.keyword, r.at.Text).
+				b.addUntyped(o, r.at.Text, source.New("MCPE212", r.at.Range, "%s names the member %q, which is not in properties; its Go type is json.RawMessage", r.keyword, r.at.Text).
 					WithHint("describe it in the properties next to %s", br.keyword))
-				o.members = append(o.members, member{r.at.Text, r.at.Range, nil, false})
 			}
 		}
 		b.branchMembers(inner, o, known, seen)
 	}
+}
+
+// addUntyped adds a member whose Go type is raw JSON, and reports why. The field Extra holds a member whose name is
+// invalid in a struct tag.
+func (b *builder) addUntyped(o *object, key string, why source.Diagnostic) {
+	if !isTaggable(key) {
+		o.isOpen = true
+		return
+	}
+	b.report(why)
+	o.members = append(o.members, member{key, why.Range, nil, false})
 }
 
 // allBranches returns the branches of a schema and the variants of its unions.
