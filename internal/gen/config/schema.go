@@ -40,4 +40,4 @@ func ConfigSchema() []byte {
 }
 
 // formOf returns the form of mcpe.yaml.
-var formOf = sync.OnceValue(func() *form.Form { return form.New(ConfigSchema()) })
+var formOf = sync.OnceValue(func() *form.Form { return form.New(ConfigSchema(), nil) })

@@ -23,15 +23,18 @@ import (
 type Form struct {
 	text     *source.Node
 	compiled func() *jsonschema.Schema
+	// levels limits the depth below the values of keys.
+	levels map[string]int
 }
 
-// New returns the form with the given JSON Schema. It panics if the text is not a schema; tests use every form.
-func New(text []byte) *Form {
+// New returns the form with the given JSON Schema. It panics if the text is not a schema; tests use every form. levels
+// are the numbers of levels below the values of keys that the form describes; all levels are the default.
+func New(text []byte, levels map[string]int) *Form {
 	n, found := source.Parse("form.schema.json", text)
 	if len(found) > 0 {
 		panic("internal/gen/form: " + found[0].String())
 	}
-	return &Form{n, sync.OnceValue(func() *jsonschema.Schema {
+	return &Form{text: n, levels: levels, compiled: sync.OnceValue(func() *jsonschema.Schema {
 		const name = "mem:///form.schema.json" // absolute: it must not depend on the working directory
 		doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
 		c := jsonschema.NewCompiler()
@@ -48,7 +51,7 @@ func New(text []byte) *Form {
 // Check returns the faults of the form of a file.
 func (f *Form) Check(root *source.Node) []source.Diagnostic {
 	var invalid *jsonschema.ValidationError
-	if !errors.As(f.compiled().Validate(root.Value()), &invalid) {
+	if !errors.As(f.compiled().Validate(f.value(root, -1)), &invalid) {
 		return nil
 	}
 	var found []source.Diagnostic
@@ -58,7 +61,11 @@ func (f *Form) Check(root *source.Node) []source.Diagnostic {
 		if k, ok := e.ErrorKind.(*kind.Type); ok {
 			n, rule := At(root, e.InstanceLocation), f.rule(e)
 			mistyped[n] = true
-			found = append(found, source.TypeFault("MCPE121", n, nameOf(n, rule), k.Want...).WithHint("%s", objectHint(n, rule)))
+			d := source.TypeFault("MCPE121", n, nameOf(n, rule), k.Want...)
+			if hint := objectHint(n, rule); hint != "" {
+				d = d.WithHint("%s", hint)
+			}
+			found = append(found, d)
 		}
 	}
 	for _, e := range causes {
@@ -97,6 +104,32 @@ func (f *Form) nameFaults(n *source.Node, depth int, name string, e *jsonschema.
 func (f *Form) rulesNames(n *source.Node, e *jsonschema.ValidationError) bool {
 	key, _ := n.Key()
 	return strings.HasSuffix(e.SchemaURL, "/properties/"+key+"/propertyNames")
+}
+
+// value returns the value of n for the validator, without what is more than the given number of levels below n. A
+// negative number means all levels.
+func (f *Form) value(n *source.Node, levels int) any {
+	switch n.Kind {
+	case source.Object:
+		members := make(map[string]any, len(n.Members))
+		for _, m := range n.Members {
+			if below, limited := f.levels[m.Key]; limited && levels < 0 {
+				members[m.Key] = f.value(m.Value, below)
+			} else if levels != 0 {
+				members[m.Key] = f.value(m.Value, levels-1)
+			}
+		}
+		return members
+	case source.Array:
+		items := make([]any, 0, len(n.Items))
+		for _, item := range n.Items {
+			if levels != 0 {
+				items = append(items, f.value(item, levels-1))
+			}
+		}
+		return items
+	}
+	return n.Value()
 }
 
 // rule returns the schema that an error refers to.
@@ -152,13 +185,11 @@ func (f *Form) faults(n *source.Node, e *jsonschema.ValidationError, rule *sourc
 		return []source.Diagnostic{d.WithRelated(first.Range, "first here")}
 	case *kind.MinItems, *kind.MinLength, *kind.MinProperties:
 		return report("MCPE123", n.Range, "%s is empty", what)
-	case *kind.Const:
-		return report("MCPE123", n.Range, "%s %s %s", what, n.JSON(), message)
 	}
 	if message == "" {
 		return nil // a finding of the code that reads the file
 	}
-	return report("MCPE123", n.Range, "%s %q %s", what, n.Text, message)
+	return report("MCPE123", n.Range, "%s %s %s", what, n.JSON(), message)
 }
 
 // requiredRemedies are the remedies for missing keys, by key.
@@ -209,7 +240,7 @@ func keysOf(rule *source.Node) []string {
 	keys := textsOf(rule.Get("required"))
 	if properties := rule.Get("properties"); properties != nil {
 		for _, m := range properties.Members {
-			if !slices.Contains(keys, m.Key) {
+			if !slices.Contains(keys, m.Key) && m.Value.Kind == source.Object {
 				keys = append(keys, m.Key)
 			}
 		}

@@ -14,17 +14,12 @@ var combiningKeywords = []string{"$ref", "allOf", "anyOf", "oneOf", "not", "if",
 
 // readActor reads the x-actor of an event. It adds an argument that excludes events caused by certain actors.
 // checkActor later checks the x-actor against the payload schema.
-func (l *loader) readActor(e *Event, o *source.ObjectReader) {
+func (l *loader) readActor(e *Event) {
 	if m := e.Meta.Member(wire.MetaActor); m != nil {
 		l.Report(source.New("MCPE163", m.KeyRange, "%s of _meta is published for x-actor", wire.MetaActor).WithHint("write x-actor"))
 	}
-	path, n := o.Text(actorKey)
-	if n == nil {
-		return
-	}
-	if tokens, ok := source.SplitPointer(path); !ok || len(tokens) == 0 {
-		l.Report(source.New("MCPE163", n.Range, "x-actor %q is not a JSON Pointer to a member of the payload", path).
-			WithHint("write /member or /member/member"))
+	path, n := e.Node.Word(actorKey), e.Node.Get(actorKey)
+	if n == nil || e.File.isFlawed(n) {
 		return
 	}
 	input := e.Node.Get("inputSchema")

@@ -1,6 +1,7 @@
 package schema
 
 import (
+	"cmp"
 	"strconv"
 
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
@@ -16,24 +17,12 @@ func (l *loader) readCoalesce(e *Event) {
 		l.Report(source.New("MCPE160", m.KeyRange, "%s of _meta is published for x-coalesce", wire.MetaCoalesce).WithHint("write x-coalesce"))
 	}
 	n := e.Node.Get(coalesceKey)
-	if n == nil {
+	if n == nil || e.File.isFlawed(n) {
 		return
 	}
-	before := len(l.Found)
-	o := l.Object(n, coalesceKey, []string{"key", "quietSeconds", "maxSeconds"}, []string{"keep"})
-	if o == nil {
-		return
-	}
-	c := &wire.Coalesce{QuietSeconds: l.readSeconds(o, "quietSeconds"), MaxSeconds: l.readSeconds(o, "maxSeconds"), Keep: o.Choice("keep", wire.KeepLatest, wire.KeepAll)}
-	for _, place := range coalescePaths(o) {
-		if _, ok := wire.SplitPointer(place.Text); !ok {
-			l.Report(source.New("MCPE160", place.Range, "x-coalesce key %q is not a JSON Pointer to a member of the payload", place.Text).
-				WithHint("write /member or /member/member"))
-		}
+	c := &wire.Coalesce{QuietSeconds: seconds(n, "quietSeconds"), MaxSeconds: seconds(n, "maxSeconds"), Keep: cmp.Or(n.Word("keep"), wire.KeepLatest)}
+	for _, place := range coalescePaths(n) {
 		c.Key = append(c.Key, place.Text)
-	}
-	if len(l.Found) > before {
-		return
 	}
 	if err := c.Check(); err != nil {
 		at := n.Range
@@ -46,37 +35,23 @@ func (l *loader) readCoalesce(e *Event) {
 	e.Coalesce = c
 }
 
-// readSeconds reads a whole number of seconds.
-func (l *loader) readSeconds(o *source.ObjectReader, key string) int {
-	n := o.Node.Get(key)
-	if n == nil || !l.Is(n, source.Number, key) {
-		return 0
-	}
-	v, err := strconv.Atoi(n.Text)
-	if err != nil || v < 1 || v > wire.MaxCoalesceSeconds {
-		l.Report(source.New("MCPE160", n.Range, "%s must be a whole number of seconds from 1 to %d", key, wire.MaxCoalesceSeconds))
-	}
-	return v
+// seconds returns an integer member. The form of the file limits it.
+func seconds(n *source.Node, key string) int {
+	v, _ := strconv.ParseFloat(n.Get(key).Text, 64)
+	return int(v)
 }
 
 // coalescePaths returns the paths in the member key, which is a string or a list of strings.
-func coalescePaths(o *source.ObjectReader) []*source.Node {
-	n := o.Node.Get("key")
-	switch {
-	case n == nil:
-		return nil
-	case n.Kind == source.Array:
-		return o.Texts("key")
-	case o.Is(n, source.String, "key"):
-		return []*source.Node{n}
+func coalescePaths(n *source.Node) []*source.Node {
+	if key := n.Get("key"); key != nil && key.Kind == source.String {
+		return []*source.Node{key}
 	}
-	return nil
+	return n.ItemsOf("key", source.String)
 }
 
 // checkCoalesce checks the x-coalesce key of an event against its payload schema.
 func (l *loader) checkCoalesce(e *Event) {
-	o := &source.ObjectReader{Reader: &source.Reader{}, Node: e.Node.Get(coalesceKey)} // coalesce reported its errors
-	for _, at := range coalescePaths(o) {
+	for _, at := range coalescePaths(e.Node.Get(coalesceKey)) {
 		tokens, ok := source.SplitPointer(at.Text)
 		if !ok || len(tokens) == 0 {
 			continue // already reported

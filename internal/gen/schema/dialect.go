@@ -23,18 +23,6 @@ func dialectNamed(s string) *schematree.Dialect {
 	return schematree.DialectOf(s)
 }
 
-// readFileDialect reads the `dialect:` of an event file.
-func (l *loader) readFileDialect(f *File, o *source.ObjectReader) {
-	text, n := o.Text("dialect")
-	if n == nil {
-		return
-	}
-	if f.dialect = dialectNamed(text); f.dialect == nil {
-		l.Report(source.New("MCPE132", n.Range, "the schema dialect %q is not supported", n.Text).
-			WithHint("it is %s or %s", schematree.Draft2020.Name, schematree.Draft07.Name))
-	}
-}
-
 // setDialect sets the dialect of r. It uses the first of the following that exists: the $schema of r, the dialect of
 // its target if r is only a $ref, the dialect of the file, and the dialect of the configuration. The default is
 // 2020-12. A root that is a whole file without a dialect has the dialect of the first schema that refers to it.

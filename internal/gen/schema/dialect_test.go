@@ -85,7 +85,7 @@ dialect: draft-7
 schemas:
   Pair: {type: array, items: [{type: string}]}
 `)))
-	if got := found[0].String(); got != `a.yaml:2:10: error MCPE132: the schema dialect "draft-7" is not supported` {
+	if got := found[0].String(); got != `a.yaml:2:10: error MCPE132: dialect cannot be "draft-7"` {
 		t.Error(got)
 	}
 	_, found = load(t, txtar.Parse([]byte("-- a.yaml --\nversion: 1\ndialect: draft-07\nschemas:\n  Pair: {type: array, items: [{type: string}]}\n")))

@@ -1,21 +1,20 @@
 package schema
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"go/token"
 	"net/url"
 	"regexp"
-	"strconv"
+	"slices"
 	"strings"
-	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
 var (
-	toolForm   = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
 	goTypeForm = regexp.MustCompile(`^(([A-Za-z0-9_.~-]+/)*[A-Za-z0-9_.~-]+\.)?[A-Za-z_][A-Za-z0-9_]*$`)
 )
 
@@ -40,20 +39,10 @@ func (l *loader) readFile(f *File) {
 			WithHint("mcpe-gen import makes an event file of it"))
 		return
 	}
-	o := l.Object(f.Root, "the event file", []string{"version"}, []string{"package", "dialect", "schemas", "events", "tasks", "conversation"})
-	if o == nil {
-		return
-	}
-	if v := f.Root.Get("version"); v != nil && (v.Kind != source.Number || v.Text != "1") {
-		l.Report(source.New("MCPE127", v.Range, "version %s of the event file is not known", v.JSON()).WithHint("write version: 1"))
-	}
-	if name, n := o.Text("package"); n != nil {
-		if l.goPackage(name, n.Range) {
-			f.Package = name
-		}
-	}
-	l.readFileDialect(f, o)
-	if s := f.Root.Get("schemas"); s != nil && l.Is(s, source.Object, "schemas") {
+	f.faults = eventFileForm().Check(f.Root)
+	l.Report(f.faults...)
+	f.Package, f.dialect = f.Root.Word("package"), dialectNamed(f.Root.Word("dialect"))
+	if s := f.Root.Get("schemas"); s != nil && s.Kind == source.Object {
 		for _, m := range s.Members {
 			l.checkName(m.Key, m.KeyRange, "a schema")
 			e := &Entry{Name: m.Key, File: f, Node: m.Value, NameRange: m.KeyRange}
@@ -62,15 +51,22 @@ func (l *loader) readFile(f *File) {
 			l.addEntry(&root{file: f, node: m.Value, entry: e, name: m.Key})
 		}
 	}
-	for _, n := range o.List("events") {
+	for _, n := range f.Root.ItemsOf("events", source.Object) {
 		l.readEvent(f, n)
 	}
-	for _, n := range o.List("tasks") {
+	for _, n := range f.Root.ItemsOf("tasks", source.Object) {
 		l.readTask(f, n)
 	}
-	if m := f.Root.Member("conversation"); m != nil {
+	if m := f.Root.Member("conversation"); m != nil && m.Value.Kind == source.Object {
 		l.readConversation(f, m)
 	}
+}
+
+// isFlawed reports whether the form of a value in the file has a fault.
+func (f *File) isFlawed(n *source.Node) bool {
+	return slices.ContainsFunc(f.faults, func(d source.Diagnostic) bool {
+		return d.Range.Start.Compare(n.Range.Start) >= 0 && d.Range.Start.Compare(n.Range.End) <= 0
+	})
 }
 
 // addEntry adds the root of an entry of schemas.
@@ -87,14 +83,6 @@ func (l *loader) readDocument(f *File, base *url.URL, from *root) {
 	e := &Entry{Name: f.Stem, File: f, Node: f.Root, NameRange: f.Root.Range}
 	f.Schemas = append(f.Schemas, e)
 	l.addEntry(&root{file: f, node: f.Root, entry: e, name: f.Stem, base: base, referrer: from})
-}
-
-func (l *loader) goPackage(name string, at source.Range) bool {
-	err := CheckPackage(name)
-	if err != nil {
-		l.Report(source.New("MCPE124", at, "%v", err).WithHint("use lower-case ASCII letters and digits, begin with a letter, and use no Go keyword"))
-	}
-	return err == nil
 }
 
 // CheckPackage returns an error if name is not a valid name for a generated package.
@@ -116,45 +104,46 @@ func (l *loader) checkName(name string, at source.Range, what string) {
 }
 
 func (l *loader) readEvent(f *File, n *source.Node) {
-	o := l.Object(n, "the event", []string{"name", "description", "inputSchema", "payloadSchema"},
-		[]string{"delivery", "source", "replay", "stability", "deprecated", "mcpe", "from", "_meta", "x-actor", "x-coalesce", "x-go-name", "x-tool-name", "x-tool-args"})
-	if o == nil {
-		return
-	}
-	e := &Event{File: f, Node: n, NameRange: n.Range}
+	e := &Event{File: f, Node: n, Name: n.Word("name"), NameRange: n.Range, Description: n.Word("description"), Delivery: textsOf(n, "delivery"),
+		Source: cmp.Or(n.Word("source"), "emit"), Replay: n.Flag("replay", true), Stability: cmp.Or(n.Word("stability"), "stable"),
+		Meta: n.Get("_meta"), GoName: n.Word("x-go-name"), ToolName: n.Word("x-tool-name")}
 	f.Events = append(f.Events, e)
-	if name, at := o.Text("name"); at != nil {
-		e.Name, e.NameRange = name, at.Range
+	if at := n.Get("name"); at != nil && at.Kind == source.String {
+		e.NameRange = at.Range
 		if l.events == nil {
 			l.events = make(map[string]*Event)
 		}
-		if first := l.events[name]; first != nil {
-			l.Report(source.New("MCPE125", at.Range, "event %q is described twice", name).WithRelated(first.NameRange, "first described here"))
+		if first := l.events[e.Name]; first != nil {
+			l.Report(source.New("MCPE125", at.Range, "event %q is described twice", e.Name).WithRelated(first.NameRange, "first described here"))
 		} else {
-			l.events[name] = e
+			l.events[e.Name] = e
 		}
 	}
-	if text, at := o.Text("description"); at != nil {
-		if e.Description = text; text == "" {
-			l.Report(source.New("MCPE123", at.Range, "description is empty"))
-		}
-	}
-	l.readDelivery(e, o)
-	e.Source = o.Choice("source", "emit", "check", "both")
-	e.Replay = o.Flag("replay", true)
 	l.checkRules(e)
-	e.Stability = o.Choice("stability", "stable", "experimental")
-	l.readDeprecated(e, n.Get("deprecated"))
-	l.readMCPE(e, n.Get("mcpe"))
-	if meta := n.Get("_meta"); meta != nil && l.Is(meta, source.Object, "_meta") {
-		e.Meta = meta
+	if d := n.Get("deprecated"); d != nil {
+		e.Deprecated = &Deprecated{ReplacedBy: d.Word("replacedBy"), RemoveAfter: d.Word("removeAfter")}
+		if at := d.Get("replacedBy"); at != nil && at.Kind == source.String {
+			l.checkName(at.Text, at.Range, "an event")
+		}
+	}
+	if m := n.Get("mcpe"); m != nil {
+		e.MCPE = &MCPE{Enabled: m.Flag("enabled", true), Priority: cmp.Or(m.Word("priority"), "normal"), Tags: textsOf(m, "tags")}
 	}
 	l.readCoalesce(e)
-	l.readActor(e, o)
+	l.readActor(e)
 	l.readFrom(e, n.Get("from"))
-	l.readNames(e, o)
+	l.readToolArguments(e, n.Get("x-tool-args"))
 	e.Input = l.addRoot(f, e, n.Get("inputSchema"), "inputSchema")
 	e.Payload = l.addRoot(f, e, n.Get("payloadSchema"), "payloadSchema")
+}
+
+// textsOf returns the strings in an array member.
+func textsOf(n *source.Node, key string) []string {
+	var list []string
+	for _, item := range n.ItemsOf(key, source.String) {
+		list = append(list, item.Text)
+	}
+	return list
 }
 
 // checkRules reports the rules of servers that the event breaks.
@@ -162,7 +151,7 @@ func (l *loader) checkRules(e *Event) {
 	t := &wire.EventType{Name: e.Name, Delivery: e.Delivery, Checked: e.Source != "emit", NoReplay: !e.Replay}
 	for _, r := range wire.EventRules {
 		n := e.Node.Get(r.Key)
-		if fault := r.Fault(t); fault != "" && n != nil && (r.Key != "name" || n.Kind == source.String) {
+		if fault := r.Fault(t); fault != "" && n != nil && !e.File.isFlawed(n) {
 			l.Report(source.New(ruleCodes[r.Key], n.Range, "%s", fault).WithHint("%s", r.Remedy))
 		}
 	}
@@ -178,92 +167,19 @@ func (l *loader) addRoot(f *File, e *Event, n *source.Node, part string) *source
 	return n
 }
 
-func (l *loader) readDelivery(e *Event, o *source.ObjectReader) {
-	list := o.Texts("delivery")
-	if n := o.Node.Get("delivery"); n != nil && n.Kind == source.Array && len(n.Items) == 0 {
-		l.Report(source.New("MCPE123", n.Range, "delivery is empty: nobody could receive the event").WithHint("leave it out for all modes"))
-	}
-	for _, n := range list {
-		if l.Among(n, "a delivery mode", wire.DeliveryModes) {
-			e.Delivery = append(e.Delivery, n.Text)
+// readToolArguments reads the names of the read tool's arguments, which must differ.
+func (l *loader) readToolArguments(e *Event, n *source.Node) {
+	named := map[string]string{}
+	for _, a := range []struct {
+		key  string
+		into *string
+	}{{"cursor", &e.ToolCursor}, {"maxEvents", &e.ToolMaxEvents}, {"waitSeconds", &e.ToolWait}, {"quietSeconds", &e.ToolQuiet}, {"since", &e.ToolSince}} {
+		*a.into = n.Word(a.key)
+		if other := named[*a.into]; other != "" && *a.into != "" {
+			l.Report(source.New("MCPE123", n.Range, "%s and %s cannot both be named %q", other, a.key, *a.into))
 		}
+		named[*a.into] = a.key
 	}
-}
-
-func (l *loader) readDeprecated(e *Event, n *source.Node) {
-	if n == nil {
-		return
-	}
-	o := l.Object(n, "deprecated", nil, []string{"replacedBy", "removeAfter"})
-	if o == nil {
-		return
-	}
-	e.Deprecated = &Deprecated{}
-	if name, at := o.Text("replacedBy"); at != nil {
-		l.checkName(name, at.Range, "an event")
-		e.Deprecated.ReplacedBy = name
-	}
-	if date, at := o.Text("removeAfter"); at != nil {
-		if _, err := time.Parse(time.DateOnly, date); err != nil {
-			l.Report(source.New("MCPE123", at.Range, "removeAfter %q is not a date", date).WithHint("write year, month and day: 2027-03-01"))
-		} else {
-			e.Deprecated.RemoveAfter = date
-		}
-	}
-}
-
-func (l *loader) readMCPE(e *Event, n *source.Node) {
-	if n == nil {
-		return
-	}
-	o := l.Object(n, "mcpe", nil, []string{"enabled", "priority", "tags"})
-	if o == nil {
-		return
-	}
-	e.MCPE = &MCPE{Enabled: o.Flag("enabled", true), Priority: o.Choice("priority", "normal", "low", "high", "critical")}
-	for _, tag := range o.Texts("tags") {
-		e.MCPE.Tags = append(e.MCPE.Tags, tag.Text)
-	}
-}
-
-// readNames reads the keys of an event that override generated names.
-func (l *loader) readNames(e *Event, o *source.ObjectReader) {
-	if name, at := o.Text("x-go-name"); at != nil && l.checkGoName(at) {
-		e.GoName = name
-	}
-	if name, at := o.Text("x-tool-name"); at != nil {
-		e.ToolName = name
-		l.checkToolName(name, at.Range, "set another x-tool-name")
-	}
-	n := o.Node.Get("x-tool-args")
-	if n == nil {
-		return
-	}
-	if args := l.Object(n, "x-tool-args", nil, []string{"cursor", "maxEvents", "waitSeconds", "quietSeconds", "since"}); args != nil {
-		e.ToolCursor = l.readToolArgument(args, "cursor")
-		e.ToolMaxEvents = l.readToolArgument(args, "maxEvents")
-		e.ToolWait = l.readToolArgument(args, "waitSeconds")
-		e.ToolQuiet = l.readToolArgument(args, "quietSeconds")
-		e.ToolSince = l.readToolArgument(args, "since")
-		named := map[string]string{}
-		for _, a := range []struct{ key, name string }{
-			{"cursor", e.ToolCursor}, {"maxEvents", e.ToolMaxEvents}, {"waitSeconds", e.ToolWait},
-			{"quietSeconds", e.ToolQuiet}, {"since", e.ToolSince},
-		} {
-			if other := named[a.name]; other != "" && a.name != "" {
-				l.Report(source.New("MCPE123", n.Range, "%s and %s cannot both be named %s", other, a.key, strconv.Quote(a.name)))
-			}
-			named[a.name] = a.key
-		}
-	}
-}
-
-func (l *loader) readToolArgument(o *source.ObjectReader, key string) string {
-	name, at := o.Text(key)
-	if at != nil && name == "" {
-		l.Report(source.New("MCPE124", at.Range, "the name of an argument is empty"))
-	}
-	return name
 }
 
 // checkGoName reports whether an x-go-name is valid. If it is not, it adds a diagnostic.

@@ -12,22 +12,12 @@ import (
 
 // readFrom reads the `from:` of an event. checkFrom later checks it against the schemas.
 func (l *loader) readFrom(e *Event, n *source.Node) {
-	if n == nil {
+	if n == nil || e.File.isFlawed(n) {
 		return
 	}
-	o := l.Object(n, "from", []string{"provider"}, []string{"event", "action", "id", "fields", "unchecked"})
-	if o == nil {
-		return
-	}
-	name, at := o.Text("provider")
-	if at == nil || !l.Among(at, "a provider", provider.Names()) {
-		return
-	}
-	p, _ := provider.Lookup(name)
-	f := &From{Provider: name, Range: n.Range}
 	before := len(l.Found)
-	f.Event, f.Action, f.ID = l.readFromWord(o, "event"), l.readFromWord(o, "action"), l.readFromWord(o, "id")
-	o.Flag("unchecked", false)
+	f := &From{Provider: n.Word("provider"), Event: n.Word("event"), Action: n.Word("action"), ID: n.Word("id"), Range: n.Range}
+	p, _ := provider.Lookup(f.Provider)
 	wrong := func(key, format string, args ...any) {
 		at := n.Range
 		if m := n.Member(key); m != nil {
@@ -36,13 +26,10 @@ func (l *loader) readFrom(e *Event, n *source.Node) {
 		l.Report(source.New("MCPE156", at, format, args...))
 	}
 	switch {
-	case len(l.Found) > before:
-	case f.Event == "" && !p.Eventless:
-		l.Report(source.New("MCPE122", source.Range{Start: n.Range.Start, End: n.Range.Start}, "from needs %q", "event"))
 	case f.Action != "" && !p.Actions:
 		wrong("action", "webhooks of %s have no action", p.Title)
 	case p.NeedsID && f.ID == "":
-		wrong("provider", "from %s needs id: the place where a delivery has its id", name)
+		wrong("provider", "from %s needs id: the place where a delivery has its id", f.Provider)
 	case !p.NeedsID && f.ID != "":
 		wrong("id", "webhooks of %s always have an id", p.Title)
 	case f.ID != "" && !isPointerOrHeader(f.ID):
@@ -51,21 +38,12 @@ func (l *loader) readFrom(e *Event, n *source.Node) {
 	if e.Source == "check" {
 		wrong("provider", "an event with source: check is not emitted, so it cannot have from")
 	}
-	if fields := n.Get("fields"); fields != nil && l.Is(fields, source.Object, "fields") {
+	if fields := n.Get("fields"); fields != nil {
 		l.readFromFields(f, fields)
 	}
 	if len(l.Found) == before {
 		e.From = f
 	}
-}
-
-// readFromWord reads an optional string. It reports an empty string.
-func (l *loader) readFromWord(o *source.ObjectReader, key string) string {
-	text, at := o.Text(key)
-	if at != nil && text == "" {
-		l.Report(source.New("MCPE123", at.Range, "%s is empty", key))
-	}
-	return text
 }
 
 // isPointerOrHeader reports whether text is a JSON Pointer or a header name (a token of RFC 9110).
@@ -81,18 +59,12 @@ func isPointerOrHeader(text string) bool {
 
 // readFromFields reads the fields of a `from:`.
 func (l *loader) readFromFields(f *From, n *source.Node) {
-	if len(n.Members) == 0 {
-		l.Report(source.New("MCPE123", n.Range, "fields is empty").WithHint("leave it out where the body is the payload"))
-	}
 	targets := map[string]source.Range{}
 	for _, m := range n.Members {
 		tokens, ok := source.SplitPointer(m.Key)
 		if !ok || len(tokens) == 0 {
 			l.Report(source.New("MCPE156", m.KeyRange, "%q is not a JSON Pointer to a member of the payload", m.Key).
 				WithHint("write /member or /member/member"))
-			continue
-		}
-		if !l.Is(m.Value, source.String, "the source of a field") {
 			continue
 		}
 		if from, ok := source.SplitPointer(m.Value.Text); !ok || len(from) == 0 {

@@ -49,7 +49,7 @@ func TestUnreadableFiles(t *testing.T) {
 	for _, d := range found {
 		got = append(got, d.String())
 	}
-	want := []string{"x.yaml: error MCPE100: the file cannot be read: file does not exist", "y.yaml:1:10: error MCPE127: version 2 of the event file is not known"}
+	want := []string{"x.yaml: error MCPE100: the file cannot be read: file does not exist", "y.yaml:1:10: error MCPE127: version 2 is not known"}
 	if strings.Join(got, "\n") != strings.Join(want, "\n") {
 		t.Errorf("got %q", got)
 	}

@@ -50,6 +50,8 @@ type File struct {
 	Conversation *Conversation
 
 	named map[string]*Entry
+	// faults lists the faults of the file's form.
+	faults []source.Diagnostic
 	// dialect is the dialect that the file declares for its schemas, or nil.
 	dialect *schematree.Dialect
 }

@@ -30,32 +30,15 @@ type Conversation struct {
 	Context *source.Node
 }
 
-// reservedTools lists the names of tools that the protocols define.
-var reservedTools = []string{wire.MCPCCheck, wire.MCPCCheckHidden, wire.MCPCInit, wire.MCPEToolSubscribe, wire.MCPEToolUnsubscribe,
-	wire.MCPEToolList, wire.MCPEToolPause, wire.MCPEToolResume, wire.MCPEToolUpdate, wire.WaitTool}
-
 // reservedArguments lists the arguments that MCPC clients add to a call.
 var reservedArguments = []string{wire.MCPCParams, wire.MCPCMetadata}
 
 func (l *loader) readTask(f *File, n *source.Node) {
-	o := l.Object(n, "the task", []string{"name", "description", "inputSchema", "updateSchema", "resultSchema"}, []string{"title", "x-go-name"})
-	if o == nil {
-		return
-	}
-	t := &Task{File: f, Node: n, NameRange: n.Range}
+	t := &Task{File: f, Node: n, Name: n.Word("name"), NameRange: n.Range, Title: n.Word("title"), Description: n.Word("description"), GoName: n.Word("x-go-name")}
 	f.Tasks = append(f.Tasks, t)
-	if name, at := o.Text("name"); at != nil {
-		t.Name, t.NameRange = name, at.Range
+	if at := n.Get("name"); at != nil {
+		t.NameRange = at.Range
 		l.checkTaskName(t)
-	}
-	if text, at := o.Text("description"); at != nil {
-		if t.Description = text; text == "" {
-			l.Report(source.New("MCPE123", at.Range, "description is empty"))
-		}
-	}
-	t.Title, _ = o.Text("title")
-	if name, at := o.Text("x-go-name"); at != nil && l.checkGoName(at) {
-		t.GoName = name
 	}
 	for _, part := range []struct {
 		key  string
@@ -67,30 +50,15 @@ func (l *loader) readTask(f *File, n *source.Node) {
 	}
 }
 
-// checkToolName reports whether a tool can have the name. If it cannot, checkToolName adds a diagnostic.
-func (l *loader) checkToolName(name string, at source.Range, remedy string) bool {
-	switch {
-	case !toolForm.MatchString(name):
-		l.Report(source.New("MCPE124", at, "%q cannot name a tool", name).WithHint("use 1 to 64 ASCII letters and digits, '_' and '-'"))
-	case slices.Contains(reservedTools, name):
-		l.Report(source.New("MCPE155", at, "the tool %s belongs to a protocol", name).WithHint("%s", remedy))
-	default:
-		return true
-	}
-	return false
-}
-
 func (l *loader) checkTaskName(t *Task) {
-	switch first := l.tasks[t.Name]; {
-	case !l.checkToolName(t.Name, t.NameRange, "give the task another name"):
-	case first != nil:
+	if first := l.tasks[t.Name]; first != nil {
 		l.Report(source.New("MCPE154", t.NameRange, "task %q is described twice", t.Name).WithRelated(first.NameRange, "first described here"))
-	default:
-		if l.tasks == nil {
-			l.tasks = make(map[string]*Task)
-		}
-		l.tasks[t.Name] = t
+		return
 	}
+	if l.tasks == nil {
+		l.tasks = make(map[string]*Task)
+	}
+	l.tasks[t.Name] = t
 }
 
 // checkTasks checks tasks after all schemas are loaded.
@@ -131,11 +99,7 @@ func (l *loader) checkReservedArguments(t *Task) {
 }
 
 func (l *loader) readConversation(f *File, m *source.Member) {
-	o := l.Object(m.Value, "conversation", nil, []string{"onUserMessage", "onAssistantResponse", "structuredContext"})
-	if o == nil {
-		return
-	}
-	c := &Conversation{File: f, Node: m.Value, Range: m.KeyRange, OnUserMessage: o.Flag("onUserMessage", true), OnAssistantResponse: o.Flag("onAssistantResponse", false)}
+	c := &Conversation{File: f, Node: m.Value, Range: m.KeyRange, OnUserMessage: m.Value.Flag("onUserMessage", true), OnAssistantResponse: m.Value.Flag("onAssistantResponse", false)}
 	if first := l.conversation; first != nil {
 		l.Report(source.New("MCPE154", m.KeyRange, "conversation is described twice").WithRelated(first.Range, "first described here").
 			WithHint("a server has one part in the conversation: keep one"))
@@ -146,7 +110,7 @@ func (l *loader) readConversation(f *File, m *source.Member) {
 		l.Report(source.New("MCPE123", m.KeyRange, "conversation handles no messages").WithHint("set onUserMessage or onAssistantResponse, or leave conversation out"))
 	}
 	s := m.Value.Member("structuredContext")
-	if s == nil || !l.Is(s.Value, source.Object, "structuredContext") {
+	if s == nil || s.Value.Kind != source.Object {
 		return
 	}
 	c.Context = s.Value

@@ -77,6 +77,14 @@ func (n *Node) Word(key string) string {
 	return ""
 }
 
+// Flag returns the value of a boolean member. For any other node, it returns the parameter absent.
+func (n *Node) Flag(key string, absent bool) bool {
+	if v := n.Get(key); v != nil && v.Kind == Bool {
+		return v.True()
+	}
+	return absent
+}
+
 // ItemsOf returns the elements of an array member that have the given kind.
 func (n *Node) ItemsOf(key string, k Kind) []*Node {
 	return slices.DeleteFunc(slices.Clone(n.ItemsAt(key)), func(item *Node) bool { return item.Kind != k })
