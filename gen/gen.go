@@ -86,12 +86,21 @@ func (r Request) Place() string {
 
 // A UsageError reports a call with invalid arguments. It does not depend on the content of the event files. For this
 // error, the command exits with status 2.
-type UsageError struct{ Message string }
+type UsageError struct {
+	Message string
+	// Key and Entry locate the fault in the configuration, such as types and uuid. They are empty for other faults.
+	Key, Entry string
+}
 
 // Error returns the message.
 func (e *UsageError) Error() string { return e.Message }
 
-func usage(format string, args ...any) error { return &UsageError{fmt.Sprintf(format, args...)} }
+func usage(format string, args ...any) error { return usageOf("", "", format, args...) }
+
+// usageOf returns a usage error about an entry of the configuration.
+func usageOf(key, entry, format string, args ...any) error {
+	return &UsageError{fmt.Sprintf(format, args...), key, entry}
+}
 
 // Generate returns the plan for the package that r describes. It does not write any files. The plan is nil if a
 // diagnostic has severity error or the returned error is not nil.
@@ -261,7 +270,7 @@ func loadPackage(ctx context.Context, r Request) (*loadedPackage, []source.Diagn
 	formats := map[string]ir.GoType{}
 	for format, name := range r.Types {
 		if formats[format], err = ir.ParseGoType(name); err != nil {
-			return nil, nil, usage("the Go type of format %s: %v", format, err)
+			return nil, nil, usageOf("types", format, "the Go type of format %s: %v", format, err)
 		}
 	}
 	var failed error
@@ -328,13 +337,13 @@ func importsOf(r Request, set *schema.Set) (map[*schema.File]string, error) {
 		i := slices.IndexFunc(set.Files, func(f *schema.File) bool { return sameFile(r.path(f.Path), r.path(name)) })
 		switch {
 		case r.Imports[name] == home.importPath:
-			return nil, usage("import of %s: %s is the output package", name, home.importPath)
+			return nil, usageOf("import", name, "import of %s: %s is the output package", name, home.importPath)
 		case i < 0:
-			return nil, usage("import of %s: no $ref of the package refers to the file", name)
+			return nil, usageOf("import", name, "import of %s: no $ref of the package refers to the file", name)
 		case set.Files[i].Given:
-			return nil, usage("import of %s: the file is an event file of the output package", name)
+			return nil, usageOf("import", name, "import of %s: the file is an event file of the output package", name)
 		case len(set.Files[i].Events)+len(set.Files[i].Tasks) > 0 || set.Files[i].Conversation != nil:
-			return nil, usage("import of %s: the file contains more than schemas; move the shared schemas to a separate file", name)
+			return nil, usageOf("import", name, "import of %s: the file contains more than schemas; move the shared schemas to a separate file", name)
 		}
 		imports[set.Files[i]] = r.Imports[name]
 	}

@@ -54,7 +54,7 @@ func (r Request) importChecker(name string) (func(path string) (reason, remedy s
 	for _, format := range slices.Sorted(maps.Keys(r.Types)) {
 		if g, err := ir.ParseGoType(r.Types[format]); err == nil && g.Path != "" {
 			if reason, remedy := check(g.Path); reason != "" {
-				return nil, usage("the Go type of format %s: package %s %s: %s", format, g.Path, reason, remedy)
+				return nil, usageOf("types", format, "the Go type of format %s: package %s %s: %s", format, g.Path, reason, remedy)
 			}
 		}
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -29,9 +30,17 @@ func (c *command) runRequests(requests []gen.Request, call func(gen.Request) ([]
 	return c.reportAll(source.Sort(all), failed, exitDiagnostics)
 }
 
+// configCodes maps keys of mcpe.yaml to the codes of faults that the library finds in their entries.
+var configCodes = map[string]string{"types": "MCPE402", "import": "MCPE408"}
+
 // reportAll reports the diagnostics of a library call and returns the result of the verb. An error takes precedence
 // over diagnostics. code is the exit code for diagnostics.
 func (c *command) reportAll(ds []source.Diagnostic, err error, code int) error {
+	if wrong, ok := errors.AsType[*gen.UsageError](err); ok {
+		if at, ok := c.runConfig().Places[[2]string{wrong.Key, wrong.Entry}]; ok {
+			ds, err, code = append(ds, source.New(configCodes[wrong.Key], at, "%s", wrong.Message)), nil, cli.Usage
+		}
+	}
 	c.printDiagnostics(ds)
 	if err != nil {
 		return err

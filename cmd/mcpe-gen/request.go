@@ -85,11 +85,13 @@ func (c *command) configRequests(o outputFlags) ([]gen.Request, error) {
 			if err != nil {
 				return nil, err
 			}
-			if below := configsBelow(); len(below) > 0 {
-				return nil, cli.Refuse(fmt.Errorf("no event files given, and no %s in %s or above; run the command in each of these directories with -C: %s",
-					config.Name, dir, strings.Join(below, ", ")))
+			remedy := "name files or run \"mcpe-gen init\""
+			if _, err := os.Stat(config.Misnamed); err == nil {
+				remedy = fmt.Sprintf("%s is there: rename it", config.Misnamed)
+			} else if below := configsBelow(); len(below) > 0 {
+				remedy = "run the command in each of these directories with -C: " + strings.Join(below, ", ")
 			}
-			return nil, cli.Refuse(fmt.Errorf("no event files given, and no %s in %s or above; name files or run \"mcpe-gen init\"", config.Name, dir))
+			return nil, cli.Refuse(fmt.Errorf("no event files given, and no %s in %s or above; %s", config.Name, dir, remedy))
 		}
 		path = found
 	}
@@ -99,7 +101,8 @@ func (c *command) configRequests(o outputFlags) ([]gen.Request, error) {
 	}
 	switch {
 	case len(cfg.Packages) == 0:
-		return nil, cli.Refuse(fmt.Errorf("%s has no packages, and no event files are given", cfg.Path))
+		return nil, c.reportAll([]source.Diagnostic{source.New("MCPE122", cfg.Places[[2]string{"packages", ""}], "%s has no packages, and no event files are given", cfg.Path).
+			WithHint("write packages: [{schemas: [events/*.yaml], out: DIR}]")}, nil, cli.Usage)
 	case len(cfg.Packages) > 1 && (o.out != "" || o.pkg != "" || o.typescript != ""):
 		return nil, cli.Refuse(fmt.Errorf("-o, --typescript and --package need event files or a config with one package; %s has %d", cfg.Path, len(cfg.Packages)))
 	}

@@ -17,6 +17,9 @@ import (
 // Name is the name of the configuration file.
 const Name = "mcpe.yaml"
 
+// Misnamed is a wrong name of the configuration file that people give it.
+const Misnamed = "mcpe.yml"
+
 // Emits lists the valid values of emit in canonical order. The first three are the default.
 var Emits = []string{"server", "client", "tools", "ingress", "types"}
 
@@ -44,6 +47,9 @@ type Config struct {
 	Silences []Silence
 	// Plugins lists the programs that generate files from the model.
 	Plugins []Plugin
+	// Places maps the entries of types and of import to their locations, by key and entry. The key packages without an
+	// entry is the location of the list.
+	Places map[[2]string]source.Range
 	// Lint and Breaking select rules. The defaults are STANDARD for Lint and WIRE for Breaking.
 	Lint, Breaking rule.Selection
 }
@@ -148,7 +154,7 @@ func Load(path string, readFile func(string) ([]byte, error)) (*Config, []source
 	if node == nil {
 		return nil, found
 	}
-	l := &loader{config: &Config{Path: path, Dir: filepath.Dir(path), Types: make(map[string]string), Refs: make(map[string]string)}, outs: make(map[string]source.Range)}
+	l := &loader{config: &Config{Path: path, Dir: filepath.Dir(path), Types: make(map[string]string), Refs: make(map[string]string), Places: make(map[[2]string]source.Range)}, outs: make(map[string]source.Range)}
 	l.found = append(found, formOf().Check(node)...)
 	l.load(node)
 	return l.config, source.Sort(l.found)
@@ -170,6 +176,10 @@ func (l *loader) report(d source.Diagnostic) {
 }
 
 func (l *loader) load(n *source.Node) {
+	l.config.Places[[2]string{"packages", ""}] = source.Range{Start: n.Range.Start, End: n.Range.Start}
+	if m := n.Member("packages"); m != nil {
+		l.config.Places[[2]string{"packages", ""}] = m.KeyRange
+	}
 	for _, p := range n.ItemsOf("packages", source.Object) {
 		l.readPackage(p)
 	}
@@ -181,7 +191,7 @@ func (l *loader) load(n *source.Node) {
 		if _, err := ir.ParseGoType(m.Value.Text); err != nil {
 			l.report(source.New("MCPE402", m.Value.Range, "the Go type of format %s: %v", m.Key, err).WithHint("as in github.com/google/uuid.UUID"))
 		}
-		l.config.Types[m.Key] = m.Value.Text
+		l.config.Types[m.Key], l.config.Places[[2]string{"types", m.Key}] = m.Value.Text, m.Value.Range
 	}
 	for _, m := range n.Words("refs") {
 		if _, err := url.Parse(m.Key); err != nil {
@@ -223,7 +233,7 @@ func (l *loader) readPackage(n *source.Node) {
 	if imports := n.Words("import"); len(imports) > 0 {
 		p.Import = make(map[string]string, len(imports))
 		for _, m := range imports {
-			p.Import[l.path(m.Key)] = m.Value.Text
+			p.Import[l.path(m.Key)], l.config.Places[[2]string{"import", l.path(m.Key)}] = m.Value.Text, m.KeyRange
 		}
 	}
 	l.config.Packages = append(l.config.Packages, p)
