@@ -3,6 +3,7 @@ package form
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"net/url"
@@ -205,7 +206,7 @@ func nameOf(n, rule *source.Node) string {
 		list, _ := n.Parent.Key()
 		return "an element of " + list
 	}
-	return key
+	return cmp.Or(key, "the key") // the name of a member is not below another node
 }
 
 // split splits an errorMessage into a sentence and the remedy in parentheses at its end.
