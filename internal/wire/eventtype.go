@@ -39,7 +39,7 @@ var EventRules = []EventRule{
 	}, "leave replay out, or let the program emit the events, without a check"},
 	{"delivery", func(t *EventType) string {
 		return textIf(t.NoReplay && !t.PollsHeld && slices.Equal(t.Delivery, []string{ModePoll}), "a poll without replay receives nothing, and delivery has only poll")
-	}, "add push to delivery; server.WithPollWithoutReplay also offers polls that wait"},
+	}, "add push to delivery, or register the type with server.WithPollWithoutReplay"},
 }
 
 func isUnknownMode(mode string) bool { return !slices.Contains(DeliveryModes, mode) }

@@ -146,13 +146,20 @@ func textsOf(n *source.Node, key string) []string {
 	return list
 }
 
-// checkRules reports the rules of servers that the event breaks.
+// checkRules reports the rules of servers that the event breaks. A fault that an option of the registration removes is a
+// warning.
 func (l *loader) checkRules(e *Event) {
-	t := &wire.EventType{Name: e.Name, Delivery: e.Delivery, Checked: e.Source != "emit", NoReplay: !e.Replay}
+	t := wire.EventType{Name: e.Name, Delivery: e.Delivery, Checked: e.Source != "emit", NoReplay: !e.Replay}
+	held := t
+	held.PollsHeld = true
 	for _, r := range wire.EventRules {
 		n := e.Node.Get(r.Key)
-		if fault := r.Fault(t); fault != "" && n != nil && !e.File.isFlawed(n) {
-			l.Report(source.New(ruleCodes[r.Key], n.Range, "%s", fault).WithHint("%s", r.Remedy))
+		if fault := r.Fault(&t); fault != "" && n != nil && !e.File.isFlawed(n) {
+			d := source.New(ruleCodes[r.Key], n.Range, "%s", fault).WithHint("%s", r.Remedy)
+			if r.Fault(&held) == "" {
+				d.Severity = source.Warning
+			}
+			l.Report(d)
 		}
 	}
 }
