@@ -1,6 +1,7 @@
 package importer
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -91,50 +92,36 @@ func load(text []byte) (*schema.Set, []source.Diagnostic) {
 	}})
 }
 
-// A location identifies a node of the checked file by its JSON Pointer and key.
-type location struct{ pointer, key string }
-
-// indexByRange maps the range of each value and key to its location. If two nodes have the same range, it uses the
-// outer one.
-func indexByRange(root *source.Node) map[source.Range]location {
-	out := map[source.Range]location{}
-	add := func(at source.Range, s location) {
-		if _, known := out[at]; !known {
-			out[at] = s
+// indexByRange maps the range of each value and key to its node. If two nodes have the same range, it uses the outer one.
+func indexByRange(root *source.Node) map[source.Range]*source.Node {
+	out := map[source.Range]*source.Node{}
+	walk(root, func(n *source.Node) {
+		_, key := n.Key()
+		for _, at := range []source.Range{key, n.Range} {
+			if out[at] == nil {
+				out[at] = n
+			}
 		}
-	}
-	var visit func(n *source.Node, pointer string)
-	visit = func(n *source.Node, pointer string) {
-		for _, m := range n.Members {
-			below := pointer + "/" + source.EscapeToken(m.Key)
-			add(m.KeyRange, location{below, m.Key})
-			add(m.Value.Range, location{below, m.Key})
-			visit(m.Value, below)
-		}
-		for i, item := range n.Items {
-			below := fmt.Sprintf("%s/%d", pointer, i)
-			add(item.Range, location{below, ""})
-			visit(item, below)
-		}
-	}
-	visit(root, "")
+	})
 	return out
 }
 
-// draftAt returns the draft that contains a location, and the path from the draft to the location. If no draft contains
-// the location, it returns nil.
-func (w *writer) draftAt(root *source.Node, at location) (d *draft, rest []string, key string) {
-	tokens, _ := source.SplitPointer(at.pointer)
+// draftAt returns the draft that contains a node, and the path from the draft to the node. If no draft contains the
+// node, it returns nil.
+func (w *writer) draftAt(root, n *source.Node) (d *draft, rest []string, key string) {
+	n = cmp.Or(n, root)
+	tokens, _ := source.SplitPointer(n.Pointer())
 	if len(tokens) < 2 {
 		return nil, nil, ""
 	}
+	key, _ = n.Key()
 	switch tokens[0] {
 	case "schemas":
-		return w.shared[tokens[1]], tokens[2:], at.key
+		return w.shared[tokens[1]], tokens[2:], key
 	case "events":
 		name := root.Lookup("/events/" + tokens[1]).Get("name").Text
 		if i := slices.IndexFunc(w.drafts, func(d *draft) bool { return d.name == name }); i >= 0 {
-			return w.drafts[i], tokens[2:], at.key
+			return w.drafts[i], tokens[2:], key
 		}
 	}
 	return nil, nil, ""
@@ -166,6 +153,9 @@ func (w *writer) omitDrafts(bad map[*draft]string) {
 	})
 }
 
+// addedKeys maps the codes of errors to the keys that Write adds to event types.
+var addedKeys = map[string]string{"MCPE161": "x-coalesce", "MCPE164": "x-actor"}
+
 // fixError tries to correct an error in a draft and reports whether it succeeded. rest is the path of the error within
 // the draft.
 func (w *writer) fixError(d *draft, rest []string, key string, problem source.Diagnostic) bool {
@@ -179,9 +169,7 @@ func (w *writer) fixError(d *draft, rest []string, key string, problem source.Di
 		w.changed(d.at, d, "its %s does not say that it describes an object; type: object is added", key)
 		n.Members = append([]source.Member{{Key: "type", Value: yaml.Text("object")}}, n.Members...)
 		return true
-	case problem.Code == "MCPE206" && d.shared && len(rest) == 0:
-		return d.rename(d.node, ir.GoName(d.name))
-	case problem.Code == "MCPE206" && !d.shared && len(rest) == 1 && rest[0] == "name":
+	case problem.Code == "MCPE206" && (d.shared && len(rest) == 0 || !d.shared && slices.Equal(rest, []string{"name"})):
 		return d.rename(d.node, ir.GoName(d.name))
 	case problem.Code != "MCPE206" && strings.HasPrefix(problem.Code, "MCPE2"):
 		return (d.shared || len(rest) > 0) && d.addGoType(rest, ir.RawMessage.String())
@@ -193,13 +181,9 @@ func (w *writer) fixError(d *draft, rest []string, key string, problem source.Di
 			}
 		}
 		return d.addGoType(rest[:len(rest)-2], as)
-	case problem.Code == "MCPE161" && !d.isExact:
-		w.changed(d.at, d, "x-coalesce is left out: %s", problem.Message)
-		d.node.Members = slices.DeleteFunc(d.node.Members, func(m source.Member) bool { return m.Key == "x-coalesce" })
-		return true
-	case problem.Code == "MCPE164" && !d.isExact:
-		w.changed(d.at, d, "x-actor is left out: %s", problem.Message)
-		d.node.Members = slices.DeleteFunc(d.node.Members, func(m source.Member) bool { return m.Key == "x-actor" })
+	case addedKeys[problem.Code] != "" && !d.isExact:
+		w.changed(d.at, d, "%s is left out: %s", addedKeys[problem.Code], problem.Message)
+		d.node.Members = slices.DeleteFunc(d.node.Members, func(m source.Member) bool { return m.Key == addedKeys[problem.Code] })
 		return true
 	case n == nil || n.Kind != source.Object:
 		return false
