@@ -1,7 +1,6 @@
 package asyncapi
 
 import (
-	"fmt"
 	"strings"
 
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/importer"
@@ -29,7 +28,7 @@ type bundle struct {
 // standaloneCopy returns an independent copy of the schema n for an event file. It also returns the discriminators of
 // schemas without a list of their subtypes.
 func standaloneCopy(doc, n *source.Node) (schema *source.Node, inherited []*source.Node, err error) {
-	n, err = followReference(doc, n)
+	n, err = importer.Follow(doc, n)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -38,7 +37,7 @@ func standaloneCopy(doc, n *source.Node) (schema *source.Node, inherited []*sour
 	if old {
 		b.defs = "definitions"
 	}
-	for _, key := range []string{"$defs", "definitions"} {
+	for _, key := range schematree.DefinitionKeywords {
 		for _, m := range n.MembersAt(key) {
 			b.taken[m.Key] = true
 		}
@@ -79,7 +78,7 @@ func needsDraft07(n, doc *source.Node, seen map[*source.Node]bool) bool {
 		return isDraft07(n)
 	}
 	if ref := n.Get("$ref"); ref != nil && ref.Kind == source.String {
-		if to, err := resolveReference(doc, ref.Text); err == nil && needsDraft07(to, doc, seen) {
+		if _, to, err := importer.Resolve(doc, ref.Text); err == nil && needsDraft07(to, doc, seen) {
 			return true
 		}
 	}
@@ -116,25 +115,21 @@ func (b *bundle) schema(n *source.Node) *source.Node {
 
 // rewriteReference rewrites a $ref and adds its target to the definitions.
 func (b *bundle) rewriteReference(ref *source.Node) *source.Node {
-	to, err := resolveReference(b.doc, ref.Text)
+	_, to, err := importer.Resolve(b.doc, ref.Text)
 	if err != nil {
 		b.err = err
 		return yaml.Object()
 	}
 	if to == b.top {
-		return reference("#")
+		return importer.Reference("#")
 	}
 	name, known := b.names[to]
 	if !known {
-		base := componentName(lastToken(ref.Text))
-		name = base
-		for i := 2; b.taken[name]; i++ {
-			name = fmt.Sprintf("%s_%d", base, i)
-		}
-		b.names[to], b.taken[name] = name, true
+		name = importer.UniqueName(componentName(lastToken(ref.Text)), "_", b.taken)
+		b.names[to] = name
 		b.copies = append(b.copies, to)
 	}
-	return reference("#/" + b.defs + "/" + source.EscapeToken(name))
+	return importer.Reference("#/" + b.defs + "/" + source.EscapeToken(name))
 }
 
 // lastToken returns the last token of the JSON Pointer in a reference. Without a pointer, it returns the reference.
@@ -143,18 +138,4 @@ func lastToken(ref string) string {
 		return tokens[len(tokens)-1]
 	}
 	return ref
-}
-
-// resolveReference returns the target of a reference in the document.
-func resolveReference(doc *source.Node, ref string) (*source.Node, error) {
-	pointer, to, err := importer.Resolve(doc, ref)
-	if pointer != "" && pointer[0] != '/' {
-		err = fmt.Errorf("it refers to %s, which is not a JSON Pointer", ref)
-	}
-	return to, err
-}
-
-// followReference returns n, or the final target if n is a reference.
-func followReference(doc, n *source.Node) (*source.Node, error) {
-	return importer.Follow(n, func(ref string) (*source.Node, error) { return resolveReference(doc, ref) })
 }

@@ -174,10 +174,10 @@ func (c *converter) reference(n *source.Node) *source.Node {
 			if len(tokens) == 4 {
 				to += "/" + c.convertPointer(tokens[3])
 			}
-			return reference(to)
+			return importer.Reference(to)
 		}
 	}
-	return reference(c.location + c.convertPointer(pointer))
+	return importer.Reference(c.location + c.convertPointer(pointer))
 }
 
 // convertPointer adapts a JSON Pointer to draft-07 by replacing $defs with definitions.

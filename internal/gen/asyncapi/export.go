@@ -100,15 +100,15 @@ func (x *exporter) event(e *schema.Event) {
 	channel := yaml.Object()
 	yaml.Set(channel, "address", yaml.Text(e.Name))
 	yaml.Set(channel, "description", yaml.Text(e.Description))
-	yaml.Set(channel, "messages", member(e.Name, reference("#/components/messages/"+source.EscapeToken(e.Name))))
+	yaml.Set(channel, "messages", member(e.Name, importer.Reference("#/components/messages/"+source.EscapeToken(e.Name))))
 	yaml.Set(channel, channelExtension, x.eventExtension(e))
 	yaml.Set(x.channels, e.Name, channel)
 
 	operation := yaml.Object()
 	yaml.Set(operation, "action", yaml.Text("send"))
-	yaml.Set(operation, "channel", reference("#/channels/"+source.EscapeToken(e.Name)))
+	yaml.Set(operation, "channel", importer.Reference("#/channels/"+source.EscapeToken(e.Name)))
 	yaml.Set(operation, "summary", yaml.Text(e.Description))
-	yaml.Set(operation, "messages", yaml.List(reference("#/channels/"+source.EscapeToken(e.Name)+"/messages/"+source.EscapeToken(e.Name))))
+	yaml.Set(operation, "messages", yaml.List(importer.Reference("#/channels/"+source.EscapeToken(e.Name)+"/messages/"+source.EscapeToken(e.Name))))
 	yaml.Set(x.operations, e.Name, operation)
 }
 
@@ -117,8 +117,6 @@ func member(key string, v *source.Node) *source.Node {
 	yaml.Set(n, key, v)
 	return n
 }
-
-func reference(to string) *source.Node { return member("$ref", yaml.Text(to)) }
 
 // parseJSON parses raw, which belongs to an event. If it is invalid, parseJSON reports an error at the event and
 // returns an empty object.
@@ -140,15 +138,8 @@ func (x *exporter) eventExtension(e *schema.Event) *source.Node {
 	yaml.Set(n, "source", yaml.Text(e.Source))
 	yaml.Set(n, "replay", yaml.Flag(e.Replay))
 	yaml.Set(n, "stability", yaml.Text(e.Stability))
-	if d := e.Deprecated; d != nil {
-		dn := yaml.Object()
-		if d.ReplacedBy != "" {
-			yaml.Set(dn, "replacedBy", yaml.Text(d.ReplacedBy))
-		}
-		if d.RemoveAfter != "" {
-			yaml.Set(dn, "removeAfter", yaml.Text(d.RemoveAfter))
-		}
-		yaml.Set(n, "deprecated", dn)
+	if e.Deprecated != nil {
+		yaml.Set(n, "deprecated", importer.Deprecation(*e.Deprecated))
 	}
 	if meta := e.PublishedMeta(); meta != nil {
 		if v := x.parseJSON(e, "_meta", meta); containsRef(v) {
@@ -191,7 +182,7 @@ func (x *exporter) convertSchema(e *schema.Event, part string, shared *published
 			order = append(order, component)
 		}
 	}
-	for _, key := range definitionKeys {
+	for _, key := range schematree.DefinitionKeywords {
 		if defs := root.Get(key); defs != nil && defs.Kind == source.Object && len(defs.Members) > 0 {
 			whole := x.parseJSON(e, part, shared.JSON())
 			for _, m := range defs.Members {
@@ -225,8 +216,6 @@ func (x *exporter) convertSchema(e *schema.Event, part string, shared *published
 func (x *exporter) addNote(e *schema.Event, part, what string) {
 	x.found = append(x.found, source.New("MCPE520", e.NameRange, "%s of %s uses %s, which AsyncAPI cannot express", part, e.Name, what))
 }
-
-var definitionKeys = []string{"$defs", "definitions"}
 
 // componentFor returns the name for a definition in components/schemas. known reports whether the component already
 // exists, because definitions with equal text and references share a component. If a different definition already has
@@ -343,11 +332,10 @@ func (x *exporter) storeRemainder(doc *source.Node, whole importer.Document) {
 		}
 		yaml.Set(root, "schemas", schemas)
 	}
-	if whole.Tasks != nil {
-		yaml.Set(root, "tasks", yaml.Text(string(whole.Tasks.JSON())))
-	}
-	if whole.Conversation != nil {
-		yaml.Set(root, "conversation", yaml.Text(string(whole.Conversation.JSON())))
+	for _, m := range []source.Member{{Key: "tasks", Value: whole.Tasks}, {Key: "conversation", Value: whole.Conversation}} {
+		if m.Value != nil {
+			yaml.Set(root, m.Key, yaml.Text(string(m.Value.JSON())))
+		}
 	}
 	if len(comments.Members) > 0 {
 		yaml.Set(root, "comments", comments)

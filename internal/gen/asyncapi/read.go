@@ -1,6 +1,7 @@
 package asyncapi
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -11,7 +12,6 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/schema"
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/yaml"
-	"github.com/mcpe-gen/mcpe-gen/internal/schematree"
 )
 
 // Read returns the event types of an AsyncAPI document of version 2 or 3. Each message that the application sends
@@ -42,10 +42,7 @@ func ReadDocument(doc *source.Node) (importer.Document, []source.Diagnostic) {
 		return importer.Document{}, []source.Diagnostic{source.New("MCPE510", doc.Range, "the document has no channels").
 			WithHint("an AsyncAPI document lists its channels under channels:")}
 	}
-	var out importer.Document
-	if t := doc.Get("info").Get("title"); t != nil {
-		out.Title = t.Text
-	}
+	out := importer.Document{Title: importer.TextOf(doc.Get("info"), "title")}
 	if strings.HasPrefix(version.Text, "2.") {
 		r.readVersion2(channels)
 	} else {
@@ -62,7 +59,7 @@ func (r *reader) restorePackage(out *importer.Document) {
 	if x == nil {
 		return
 	}
-	out.Package = textOf(x.Get("name"))
+	out.Package = importer.TextOf(x, "name")
 	lines := func(of string) (list []string) {
 		for _, n := range x.Get("comments").ItemsAt(of) {
 			list = append(list, n.Text)
@@ -98,7 +95,7 @@ func (r *reader) parseStored(n *source.Node) *source.Node {
 func (r *reader) readVersion3(channels *source.Node) {
 	r.readDirections()
 	for _, m := range channels.Members {
-		channel, err := followReference(r.doc, m.Value)
+		channel, err := importer.Follow(r.doc, m.Value)
 		if err != nil {
 			r.leaveOut(m.KeyRange, "channel "+m.Key, err.Error())
 			continue
@@ -132,7 +129,7 @@ func (r *reader) leaveOut(at source.Range, what, why string) {
 func (r *reader) readDirections() {
 	r.sent, r.received = map[*source.Node]bool{}, map[*source.Node]bool{}
 	for _, m := range r.doc.MembersAt("operations") {
-		operation, err := followReference(r.doc, m.Value)
+		operation, err := importer.Follow(r.doc, m.Value)
 		if err != nil {
 			continue
 		}
@@ -141,7 +138,7 @@ func (r *reader) readDirections() {
 		if action == nil || ref == nil {
 			continue
 		}
-		if channel, err := followReference(r.doc, ref); err == nil {
+		if channel, err := importer.Follow(r.doc, ref); err == nil {
 			if action.Text == "send" {
 				r.sent[channel] = true
 			} else {
@@ -162,7 +159,7 @@ func (r *reader) readChannel(id string, channel *source.Node) {
 		return
 	}
 	for _, m := range messages.Members {
-		message, err := followReference(r.doc, m.Value)
+		message, err := importer.Follow(r.doc, m.Value)
 		if err == nil {
 			err = r.readMessage(id, channel, m.Key, message, len(messages.Members) == 1)
 		}
@@ -182,7 +179,7 @@ func (r *reader) readMessage(id string, channel *source.Node, key string, messag
 	d.describe(message, channel)
 	exact := channel.Get(channelExtension).Get("exact")
 	if kept := exact.Get("event"); kept != nil && only {
-		if _, said := r.descriptionHash(d); said == textOf(exact.Get("of")) {
+		if _, said := r.descriptionHash(d); said == importer.TextOf(exact, "of") {
 			e.Node = r.parseStored(kept) // the document is unchanged since the export
 		}
 	}
@@ -212,10 +209,7 @@ func (r *reader) described(id string, channel *source.Node, key string, message 
 	_, at := message.Key()
 	d := &sentMessage{event: importer.Event{At: at}, payload: payload, format: format}
 	e := &d.event
-	e.Name = key
-	if n := message.Get("name"); n != nil && n.Text != "" {
-		e.Name = n.Text
-	}
+	e.Name = cmp.Or(importer.TextOf(message, "name"), key)
 	if x := channel.Get(channelExtension); x != nil && only {
 		e.Name = id
 		restoreEvent(e, x)
@@ -260,7 +254,7 @@ func (r *reader) addSchemas(d *sentMessage) error {
 		inherited = append(inherited, more...)
 		d.event.InputSchema = n.JSON()
 	}
-	input, kept := textOf(d.exact.Get("inputSchema")), textOf(d.exact.Get("payloadSchema"))
+	input, kept := importer.TextOf(d.exact, "inputSchema"), importer.TextOf(d.exact, "payloadSchema")
 	if json.Valid([]byte(input)) && json.Valid([]byte(kept)) {
 		d.event.InputSchema, d.event.PayloadSchema = json.RawMessage(input), json.RawMessage(kept)
 		return nil
@@ -293,16 +287,11 @@ func (r *reader) text(n *source.Node) *schemaText {
 	}
 	t := &schemaText{sum: digest(entryKey(n))}
 	r.texts[n] = t
-	var walk func(_, _ string, n *source.Node)
-	walk = func(_, _ string, n *source.Node) {
-		if ref := n.Get("$ref"); ref != nil && ref.Kind == source.String {
-			if to, err := resolveReference(r.doc, ref.Text); err == nil && !slices.Contains(t.refs, to) {
-				t.refs = append(t.refs, to)
-			}
+	importer.EachReference(n, func(ref *source.Node) {
+		if _, to, err := importer.Resolve(r.doc, ref.Text); err == nil && !slices.Contains(t.refs, to) {
+			t.refs = append(t.refs, to)
 		}
-		schematree.Each(schematree.Any, n, walk)
-	}
-	walk("", "", n)
+	})
 	return t
 }
 
@@ -361,23 +350,11 @@ func (r *reader) uniqueName(channel, message string) string {
 	if name == "" || r.names[name] {
 		name = strings.Trim(importer.CleanName(channel)+"."+name, ".")
 	}
-	base := name
-	for i := 2; r.names[name]; i++ {
-		name = fmt.Sprintf("%s-%d", base, i)
-	}
-	r.names[name] = true
-	return name
+	return importer.UniqueName(name, "-", r.names)
 }
 
 func description(message, channel *source.Node, name string) string {
-	for _, n := range []*source.Node{message, channel} {
-		for _, key := range []string{"description", "summary", "title"} {
-			if d := n.Get(key); d != nil && strings.TrimSpace(d.Text) != "" {
-				return d.Text
-			}
-		}
-	}
-	return "A message " + name + "."
+	return cmp.Or(importer.Description([]string{"description", "summary", "title"}, message, channel), "A message "+name+".")
 }
 
 // payloadSchema returns the payload schema of a message and its schemaFormat.
@@ -391,18 +368,18 @@ func (r *reader) payloadSchema(message *source.Node) (*source.Node, string, erro
 	if n == nil {
 		return nil, "", fmt.Errorf("it has no payload")
 	}
-	n, err := followReference(r.doc, n)
+	n, err := importer.Follow(r.doc, n)
 	if err != nil {
 		return nil, "", err
 	}
-	format := message.Get("schemaFormat") // in version 2
-	if inner := n.Get("schema"); inner != nil && format == nil {
-		format, n = n.Get("schemaFormat"), inner
+	format := importer.TextOf(message, "schemaFormat") // in version 2
+	if inner := n.Get("schema"); inner != nil && format == "" {
+		format, n = importer.TextOf(n, "schemaFormat"), inner
 	}
-	if format != nil && !isJSONSchema(format.Text) && openAPIVersion(format.Text) == "" {
-		return nil, "", fmt.Errorf("its payload is written in %s, not in JSON Schema", format.Text)
+	if format != "" && !isJSONSchema(format) && openAPIVersion(format) == "" {
+		return nil, "", fmt.Errorf("its payload is written in %s, not in JSON Schema", format)
 	}
-	return n, textOf(format), nil
+	return n, format, nil
 }
 
 func traits(doc, message *source.Node) []*source.Node {
@@ -412,7 +389,7 @@ func traits(doc, message *source.Node) []*source.Node {
 	}
 	var all []*source.Node
 	for _, item := range list.Items {
-		if t, err := followReference(doc, item); err == nil {
+		if t, err := importer.Follow(doc, item); err == nil {
 			all = append(all, t)
 		}
 	}
@@ -424,26 +401,19 @@ func restoreEvent(e *importer.Event, x *source.Node) {
 	for _, n := range x.ItemsAt("delivery") {
 		e.Delivery = append(e.Delivery, n.Text)
 	}
-	e.Source, e.Stability = textOf(x.Get("source")), textOf(x.Get("stability"))
+	e.Source, e.Stability = importer.TextOf(x, "source"), importer.TextOf(x, "stability")
 	if n := x.Get("replay"); n != nil && n.Kind == source.Bool {
 		e.NoReplay = !n.True()
 	}
 	if d := x.Get("deprecated"); d != nil {
-		e.Deprecated = &schema.Deprecated{ReplacedBy: textOf(d.Get("replacedBy")), RemoveAfter: textOf(d.Get("removeAfter"))}
+		e.Deprecated = &schema.Deprecated{ReplacedBy: importer.TextOf(d, "replacedBy"), RemoveAfter: importer.TextOf(d, "removeAfter")}
 	}
 	if meta := x.Get("_meta"); meta != nil {
 		e.Meta, _ = meta.Value().(map[string]any)
 	}
 	for _, n := range x.ItemsAt("match") {
-		e.Match = append(e.Match, schema.MatchRule{Argument: textOf(n.Get("argument")), Path: textOf(n.Get("path")), Op: textOf(n.Get("op")), Not: n.Get("not").True()})
+		e.Match = append(e.Match, schema.MatchRule{Argument: importer.TextOf(n, "argument"), Path: importer.TextOf(n, "path"), Op: importer.TextOf(n, "op"), Not: n.Get("not").True()})
 	}
-}
-
-func textOf(n *source.Node) string {
-	if n == nil {
-		return ""
-	}
-	return n.Text
 }
 
 // Text returns a document as YAML or JSON.

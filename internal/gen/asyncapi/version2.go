@@ -1,9 +1,11 @@
 package asyncapi
 
 import (
-	"strings"
+	"cmp"
 
+	"github.com/mcpe-gen/mcpe-gen/internal/gen/importer"
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
+	"github.com/mcpe-gen/mcpe-gen/internal/gen/yaml"
 )
 
 // readVersion2 reads the channels of a version 2 document. Version 2 names operations from the perspective of the
@@ -16,7 +18,7 @@ func (r *reader) readVersion2(channels *source.Node) {
 		}
 	}
 	for _, m := range channels.Members {
-		channel, err := followReference(r.doc, m.Value)
+		channel, err := importer.Follow(r.doc, m.Value)
 		if err != nil {
 			r.leaveOut(m.KeyRange, "channel "+m.Key, err.Error())
 			continue
@@ -45,7 +47,7 @@ func (r *reader) readOperation(id string, at source.Range, channel, op *source.N
 	}
 	for _, n := range all {
 		key := messageName(n, id)
-		message, err := followReference(r.doc, n)
+		message, err := importer.Follow(r.doc, n)
 		if err == nil {
 			// The operation describes a message without a description.
 			err = r.readMessage(id, withDescription(channel, op), key, message, false)
@@ -59,10 +61,8 @@ func (r *reader) readOperation(id string, at source.Range, channel, op *source.N
 // messageName returns the name of a message. Without a name, it returns the ID, the last segment of the reference, or
 // the channel.
 func messageName(n *source.Node, channel string) string {
-	for _, k := range []string{"name", "messageId"} {
-		if id := n.Get(k); id != nil {
-			return id.Text
-		}
+	if id := cmp.Or(importer.TextOf(n, "name"), importer.TextOf(n, "messageId")); id != "" {
+		return id
 	}
 	if ref := n.Get("$ref"); ref != nil {
 		return lastToken(ref.Text)
@@ -70,12 +70,10 @@ func messageName(n *source.Node, channel string) string {
 	return channel
 }
 
-// withDescription returns the channel, with the description or summary of op if op has one.
+// withDescription returns the channel, with the description of op if op has one.
 func withDescription(channel, op *source.Node) *source.Node {
-	for _, key := range []string{"description", "summary"} {
-		if d := op.Get(key); d != nil && strings.TrimSpace(d.Text) != "" {
-			return &source.Node{Kind: source.Object, Members: append([]source.Member{{Key: "description", Value: d}}, channel.Members...), Range: channel.Range}
-		}
+	if text := importer.Description([]string{"description", "summary"}, op); text != "" {
+		return &source.Node{Kind: source.Object, Members: append([]source.Member{{Key: "description", Value: yaml.Text(text)}}, channel.Members...), Range: channel.Range}
 	}
 	return channel
 }

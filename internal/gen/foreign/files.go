@@ -216,12 +216,7 @@ func (c *collector) readFile(file, within string) (*collectedFile, string) {
 		return nil, "it cannot be read"
 	}
 	c.o.Overrides.Apply(file, root)
-	stem := strings.TrimSuffix(path.Base(filepath.ToSlash(file)), path.Ext(file))
-	key := stem
-	for i := 2; c.taken[key]; i++ {
-		key = fmt.Sprintf("%s-%d", stem, i)
-	}
-	c.taken[key] = true
+	key := importer.UniqueName(strings.TrimSuffix(path.Base(filepath.ToSlash(file)), path.Ext(file)), "-", c.taken)
 	pointer := url.URL{Fragment: "/" + openapi.Elsewhere + "/" + source.EscapeToken(key)}
 	to := &collectedFile{path: file, root: root, fragment: pointer.EscapedFragment(), refRoot: within}
 	c.files[file] = to

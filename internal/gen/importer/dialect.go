@@ -20,11 +20,7 @@ func (w *writer) checkDialects() bool {
 		}
 	}
 	for _, d := range w.allDrafts() {
-		schemas := []*source.Node{d.node}
-		if !d.shared {
-			schemas = []*source.Node{d.node.Get("inputSchema"), d.node.Get("payloadSchema")}
-		}
-		for _, n := range schemas {
+		for _, n := range d.schemas() {
 			s := n.Get("$schema")
 			if s == nil || s.Kind != source.String || schema.ValidDialect(s.Text) {
 				continue

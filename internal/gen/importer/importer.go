@@ -1,6 +1,7 @@
 package importer
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -100,9 +101,7 @@ var ErrNothing = errors.New("there is no event type to import")
 // If no event type can be written, the error is [ErrNothing]. If a schema has an unsupported dialect and Options has no
 // Dialect, the file is nil and a diagnostic reports the error (MCPE132).
 func Write(doc Document, o Options) ([]byte, []source.Diagnostic, error) {
-	if o.Package == "" {
-		o.Package = doc.Package
-	}
+	o.Package = cmp.Or(o.Package, doc.Package)
 	w := &writer{o: o, at: source.InFile(o.From), doc: doc, shared: map[string]*draft{}, dropped: map[string]string{}}
 	for _, s := range doc.Schemas {
 		w.schemaDraft(s)
@@ -199,6 +198,14 @@ type draft struct {
 	retyped map[*source.Node]bool
 }
 
+// schemas returns the top-level schemas of the draft.
+func (d *draft) schemas() []*source.Node {
+	if d.shared {
+		return []*source.Node{d.node}
+	}
+	return []*source.Node{d.node.Get("inputSchema"), d.node.Get("payloadSchema")}
+}
+
 // String returns a description of the draft for diagnostics.
 func (d *draft) String() string {
 	if d.shared {
@@ -263,7 +270,7 @@ func (w *writer) eventDraft(e Event) *draft {
 		yaml.Set(d.node, "stability", yaml.Text(e.Stability))
 	}
 	if e.Deprecated != nil {
-		yaml.Set(d.node, "deprecated", deprecation(*e.Deprecated))
+		yaml.Set(d.node, "deprecated", Deprecation(*e.Deprecated))
 	}
 	if meta, err := metaOf(e.Meta); err != nil {
 		w.changed(e.At, d, "its _meta cannot be written: %v", err)
@@ -324,24 +331,15 @@ func (w *writer) parseSchema(d *draft, key string, raw json.RawMessage) (n *sour
 // removeGeneratorKeywords removes the keywords of this generator, because a third party did not intend them for it. It
 // returns the removed keywords.
 func removeGeneratorKeywords(n *source.Node) (dropped []string) {
-	own := func(m source.Member) bool {
-		mine := schema.GeneratorOnly(m.Key)
-		if mine && !slices.Contains(dropped, m.Key) {
-			dropped = append(dropped, m.Key)
-		}
-		return mine
-	}
-	n.Members = slices.DeleteFunc(n.Members, own)
-	for _, m := range n.Members {
-		for _, key := range removeGeneratorKeywords(m.Value) {
-			own(source.Member{Key: key})
-		}
-	}
-	for _, item := range n.Items {
-		for _, key := range removeGeneratorKeywords(item) {
-			own(source.Member{Key: key})
-		}
-	}
+	walk(n, func(n *source.Node) {
+		n.Members = slices.DeleteFunc(n.Members, func(m source.Member) bool {
+			mine := schema.GeneratorOnly(m.Key)
+			if mine && !slices.Contains(dropped, m.Key) {
+				dropped = append(dropped, m.Key)
+			}
+			return mine
+		})
+	})
 	return dropped
 }
 
@@ -376,11 +374,7 @@ func (d *draft) fixTool(w *writer, code string) bool {
 func (d *draft) renameTool(w *writer) bool {
 	taken := map[string]bool{}
 	for _, other := range w.drafts {
-		name := toolschema.Name(other.name)
-		if n := other.node.Get("x-tool-name"); n != nil {
-			name = n.Text
-		}
-		taken[name] = true
+		taken[cmp.Or(TextOf(other.node, "x-tool-name"), toolschema.Name(other.name))] = true
 	}
 	base := toolschema.Name(d.name)
 	for i := 2; ; i++ {

@@ -1,7 +1,6 @@
 package importer
 
 import (
-	"fmt"
 	"net/url"
 	"slices"
 	"strings"
@@ -30,11 +29,7 @@ func Merge(set *schema.Set, text func(path string) ([]byte, error)) Document {
 	}
 	for _, f := range set.Files {
 		for _, e := range f.Schemas {
-			name := e.Name
-			for i := 2; taken[name]; i++ {
-				name = fmt.Sprintf("%s_%d", e.Name, i)
-			}
-			taken[name], m.names[e], m.tops[e.Node] = true, name, e
+			m.names[e], m.tops[e.Node] = UniqueName(e.Name, "_", taken), e
 		}
 		for _, e := range f.Events {
 			m.tops[e.Input], m.tops[e.Payload] = nil, nil
@@ -124,11 +119,9 @@ func (m *merger) copy(n *source.Node) *source.Node {
 		case member.Key == "discriminator" && v.Get("mapping") != nil:
 			d := m.copy(v)
 			mapping := d.Member("mapping").Value
-			for i, e := range mapping.Members {
-				if was := v.Get("mapping").Members[i].Value; strings.Contains(was.Text, "#") {
-					mapping.Members[i].Value = yaml.Text(m.mergedReference(n, was))
-				} else {
-					mapping.Members[i].Value = e.Value
+			for i, e := range v.Get("mapping").Members {
+				if strings.Contains(e.Value.Text, "#") {
+					mapping.Members[i].Value = yaml.Text(m.mergedReference(n, e.Value))
 				}
 			}
 			v = d

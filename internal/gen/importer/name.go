@@ -1,6 +1,9 @@
 package importer
 
-import "strings"
+import (
+	"strconv"
+	"strings"
+)
 
 // CleanName converts a name in a third-party document to a valid event name. Invalid characters become dots.
 func CleanName(s string) string {
@@ -20,6 +23,18 @@ func CleanName(s string) string {
 		s = strings.TrimRight(s[:MaxName], ".")
 	}
 	return s
+}
+
+// UniqueName returns base if taken does not contain it, or otherwise base with a separator and a number. It adds the name
+// to taken.
+func UniqueName(base, separator string, taken map[string]bool) string {
+	name := base
+	for i := 2; taken[name]; i++ {
+		suffix := separator + strconv.Itoa(i)
+		name = base[:min(len(base), MaxName-len(suffix))] + suffix
+	}
+	taken[name] = true
+	return name
 }
 
 // MaxName is the maximum length of an event or schema name.

@@ -23,7 +23,8 @@ func knownModes(offered []string) []string {
 	return modes
 }
 
-func deprecation(d schema.Deprecated) *source.Node {
+// Deprecation returns the value of deprecated for an event file.
+func Deprecation(d schema.Deprecated) *source.Node {
 	n := yaml.Object()
 	if d.ReplacedBy != "" {
 		yaml.Set(n, "replacedBy", yaml.Text(d.ReplacedBy))

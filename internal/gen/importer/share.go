@@ -95,7 +95,7 @@ func (w *writer) rewriteDrafts(keep map[*draft]bool, original map[*draft]*source
 	var ranked []*definition
 	for _, d := range w.drafts {
 		for _, part := range []string{"inputSchema", "payloadSchema"} {
-			for _, m := range members(d.node.Get(part).Get("$defs")) {
+			for _, m := range Members(d.node.Get(part).Get("$defs")) {
 				if def := parts[d][part][m.Key]; def != nil {
 					if uses[def.class]++; uses[def.class] == 1 {
 						ranked = append(ranked, def)
@@ -160,7 +160,7 @@ func definitions(root *source.Node) []*definition {
 	}
 	var all []*definition
 	byName := map[string]*definition{}
-	for _, m := range members(root.Get("$defs")) {
+	for _, m := range Members(root.Get("$defs")) {
 		def := &definition{name: m.Key, node: m.Value, isClosed: true}
 		byName[m.Key] = def
 		all = append(all, def)
@@ -273,7 +273,7 @@ func references(n *source.Node) []*source.Node {
 	if ref := n.Get("$ref"); ref != nil && ref.Kind == source.String {
 		out = append(out, ref)
 	}
-	for _, m := range members(n.Get("discriminator").Get("mapping")) {
+	for _, m := range Members(n.Get("discriminator").Get("mapping")) {
 		if m.Value.Kind == source.String && strings.Contains(m.Value.Text, "#") {
 			out = append(out, m.Value)
 		}
@@ -358,9 +358,26 @@ func walk(n *source.Node, f func(*source.Node)) {
 	}
 }
 
-func members(n *source.Node) []source.Member {
+// Members returns the members of n, or nil if n is nil.
+func Members(n *source.Node) []source.Member {
 	if n == nil {
 		return nil
 	}
 	return n.Members
+}
+
+// TextOf returns the text of a member, or "".
+func TextOf(n *source.Node, key string) string {
+	if v := n.Get(key); v != nil {
+		return v.Text
+	}
+	return ""
+}
+
+// EachReference calls f for all references in a schema and its subschemas.
+func EachReference(n *source.Node, f func(ref *source.Node)) {
+	for _, ref := range references(n) {
+		f(ref)
+	}
+	schematree.Each(schematree.Any, n, func(_, _ string, inner *source.Node) { EachReference(inner, f) })
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/mcpe-gen/mcpe-gen/internal/gen/importer"
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/yaml"
 )
@@ -78,7 +79,7 @@ func (r *reader) newFamily(pointer string, n, d *source.Node) (*family, error) {
 	if mapping == nil && r.extendedSchemas()[n] {
 		return nil, fmt.Errorf("it has no mapping")
 	}
-	for _, e := range members(mapping) {
+	for _, e := range importer.Members(mapping) {
 		to, sub, err := r.mappingTarget(pointer, n, e.Value)
 		switch {
 		case err != nil:
@@ -103,7 +104,7 @@ func (r *reader) mappingTarget(base string, n, to *source.Node) (string, *source
 	if sub := n.Parent.Get(to.Text); sub != nil {
 		return base[:strings.LastIndexByte(base, '/')+1] + source.EscapeToken(to.Text), sub, nil
 	}
-	pointer, sub, err := r.resolve(to.Text)
+	pointer, sub, err := importer.Resolve(r.doc, to.Text)
 	if err == nil && !isShared(pointer) {
 		err = fmt.Errorf("it refers to %s, which is not a schema of the components", to.Text)
 	}
@@ -127,7 +128,7 @@ func (r *reader) parents(n *source.Node) []parent {
 	if list := n.Get("allOf"); list != nil {
 		for _, item := range list.Items {
 			if ref := item.Get("$ref"); ref != nil {
-				if pointer, to, err := r.resolve(ref.Text); err == nil && isShared(pointer) {
+				if pointer, to, err := importer.Resolve(r.doc, ref.Text); err == nil && isShared(pointer) {
 					all = append(all, parent{pointer, to})
 				}
 			}
@@ -153,7 +154,7 @@ func (r *reader) extends(n, base *source.Node, seen map[*source.Node]bool) bool 
 func (r *reader) extendedSchemas() map[*source.Node]bool {
 	if r.bases == nil {
 		r.bases = map[*source.Node]bool{}
-		for _, m := range members(r.doc.Get("components").Get("schemas")) {
+		for _, m := range importer.Members(r.doc.Get("components").Get("schemas")) {
 			for _, p := range r.parents(m.Value) {
 				r.bases[p.node] = true
 			}
@@ -235,7 +236,7 @@ func (r *reader) unionSchema(n *source.Node, f *family) *source.Node {
 		if r.family(pointer) != nil {
 			w.version = ownTagPart
 		}
-		variant := toShared(r.requireShared(w))
+		variant := importer.Reference("#/schemas/" + r.requireShared(w))
 		variants.Items = append(variants.Items, variant)
 		for _, tag := range f.tags[pointer] {
 			yaml.Set(mapping, tag, variant.Get("$ref"))
@@ -279,9 +280,9 @@ func (r *reader) subtypeAllOf(list *source.Node) (*source.Node, error) {
 	for _, item := range list.Items {
 		ref := item.Get("$ref")
 		if ref != nil {
-			pointer, _, err := r.resolve(ref.Text)
+			pointer, _, err := importer.Resolve(r.doc, ref.Text)
 			if err == nil && isShared(pointer) && (r.family(pointer) != nil || len(r.tagMembers(pointer)) > 0) {
-				out.Items = append(out.Items, toShared(r.requireShared(sharedKey{pointer, commonPart})))
+				out.Items = append(out.Items, importer.Reference("#/schemas/"+r.requireShared(sharedKey{pointer, commonPart})))
 				continue
 			}
 		}

@@ -5,14 +5,14 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/mcpe-gen/mcpe-gen/internal/gen/importer"
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
-	"github.com/mcpe-gen/mcpe-gen/internal/gen/yaml"
 )
 
 // addMatching adds an event for each component schema whose name matches a pattern. It is intended for documents that
 // describe payloads only as components.
 func (r *reader) addMatching(patterns []string) {
-	schemas := members(r.doc.Get("components").Get("schemas"))
+	schemas := importer.Members(r.doc.Get("components").Get("schemas"))
 	for _, pattern := range patterns {
 		if !slices.ContainsFunc(schemas, func(m source.Member) bool { return matchesAny(m.Key, []string{pattern}) }) {
 			r.found = append(r.found, source.New("MCPE511", r.doc.Range, "no schema of the components matches %q", pattern).
@@ -23,9 +23,8 @@ func (r *reader) addMatching(patterns []string) {
 		if m.Value.Get("x-stripeEvent") != nil || !matchesAny(m.Key, patterns) {
 			continue
 		}
-		payload := yaml.Object()
-		yaml.Set(payload, "$ref", yaml.Text("#"+components+source.EscapeToken(m.Key)))
-		if err := r.addEvent(m.Key, m.KeyRange, describe(m.Value), payload, m.Value.Get("deprecated").True()); err != nil {
+		payload := importer.Reference("#" + components + source.EscapeToken(m.Key))
+		if err := r.addEvent(m.Key, m.KeyRange, importer.Description(texts, m.Value), payload, m.Value.Get("deprecated").True()); err != nil {
 			r.leaveOut(m.KeyRange, "event "+m.Key, err.Error())
 		}
 	}

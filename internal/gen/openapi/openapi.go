@@ -6,6 +6,7 @@
 package openapi
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -33,18 +34,15 @@ func Read(doc *source.Node, components ...string) (importer.Document, []source.D
 		return importer.Document{}, r.found
 	}
 	r.allowsSiblings = !strings.HasPrefix(version.Text, "3.0")
-	var out importer.Document
-	if t := doc.Get("info").Get("title"); t != nil {
-		out.Title = t.Text
-	}
+	out := importer.Document{Title: importer.TextOf(doc.Get("info"), "title")}
 	// The dialect of OpenAPI extends 2020-12 with keywords that this package converts or omits.
 	if d := doc.Get("jsonSchemaDialect"); d != nil && !strings.HasPrefix(d.Text, "https://spec.openapis.org/oas/") {
 		out.Dialect = d
 	}
-	for _, m := range members(doc.Get("webhooks")) {
+	for _, m := range importer.Members(doc.Get("webhooks")) {
 		r.readItem(m.Key, m.KeyRange, m.Value)
 	}
-	for _, m := range members(doc.Get("x-webhooks")) { // 3.0 does not have webhooks
+	for _, m := range importer.Members(doc.Get("x-webhooks")) { // 3.0 does not have webhooks
 		if doc.Get("webhooks").Get(m.Key) != nil {
 			r.leaveOut(m.KeyRange, "x-webhook "+m.Key, "webhooks has one of this name")
 			continue
@@ -101,14 +99,12 @@ func Roots(doc *source.Node, components ...string) []Root {
 	add(doc.Get("webhooks"))
 	add(doc.Get("x-webhooks"))
 	add(doc.Get("components").Get("callbacks"))
-	for _, path := range members(doc.Get("paths")) {
-		for _, m := range path.Value.Members {
-			if slices.Contains(methods, m.Key) {
-				add(m.Value.Get("callbacks"))
-			}
+	for _, path := range importer.Members(doc.Get("paths")) {
+		for _, m := range operations(path.Value) {
+			add(m.Value.Get("callbacks"))
 		}
 	}
-	for _, m := range members(doc.Get("components").Get("schemas")) {
+	for _, m := range importer.Members(doc.Get("components").Get("schemas")) {
 		if m.Value.Get("x-stripeEvent") != nil || matchesAny(m.Key, components) {
 			all = append(all, Root{Node: m.Value})
 		}
@@ -150,48 +146,26 @@ func (r *reader) leaveOut(at source.Range, what, why string) {
 	r.found = append(r.found, source.New("MCPE511", at, "%s is left out: %s", what, why))
 }
 
-func members(n *source.Node) []source.Member {
-	if n == nil {
-		return nil
-	}
-	return n.Members
-}
-
-// followReference returns n, or its target if n is a reference to a part of the document other than a schema.
-func (r *reader) followReference(n *source.Node) (*source.Node, error) {
-	return importer.Follow(n, func(ref string) (*source.Node, error) {
-		_, to, err := r.resolve(ref)
-		return to, err
-	})
-}
-
-// resolve returns the JSON Pointer that a reference contains, and the target of the reference.
-func (r *reader) resolve(ref string) (string, *source.Node, error) {
-	pointer, to, err := importer.Resolve(r.doc, ref)
-	if err == nil && pointer == "" {
-		err = fmt.Errorf("it refers to %s, which does not exist", ref) // not a part of the document
-	}
-	return pointer, to, err
-}
-
 var methods = []string{"get", "put", "post", "delete", "options", "head", "patch", "trace"}
+
+// operations returns the operations of a path item.
+func operations(item *source.Node) []source.Member {
+	return slices.DeleteFunc(slices.Clone(item.Members), func(m source.Member) bool { return !slices.Contains(methods, m.Key) })
+}
+
+// texts lists the members that describe an object.
+var texts = []string{"description", "summary"}
 
 // readItem adds an event for each request in a path item.
 func (r *reader) readItem(name string, at source.Range, n *source.Node) {
-	item, err := r.followReference(n)
+	item, err := importer.Follow(r.doc, n)
 	if err != nil {
 		r.leaveOut(at, "webhook "+name, err.Error())
 		return
 	}
-	var operations []source.Member
-	for _, m := range item.Members {
-		if slices.Contains(methods, m.Key) {
-			operations = append(operations, m)
-		}
-	}
-	for _, m := range operations {
+	for _, m := range operations(item) {
 		as := name
-		if len(operations) > 1 {
+		if len(operations(item)) > 1 {
 			as += "." + m.Key
 		}
 		if err := r.readOperation(as, at, item, m.Value); err != nil {
@@ -205,12 +179,12 @@ func (r *reader) readOperation(name string, at source.Range, item, op *source.No
 	if body == nil {
 		return fmt.Errorf("it has no requestBody")
 	}
-	body, err := r.followReference(body)
+	body, err := importer.Follow(r.doc, body)
 	if err != nil {
 		return err
 	}
 	var media *source.Node
-	for _, m := range members(body.Get("content")) {
+	for _, m := range importer.Members(body.Get("content")) {
 		kind, _, _ := strings.Cut(strings.ToLower(m.Key), ";")
 		if media == nil && (kind == "application/json" || strings.HasSuffix(kind, "+json") || kind == "*/*") {
 			media = m.Value
@@ -219,7 +193,7 @@ func (r *reader) readOperation(name string, at source.Range, item, op *source.No
 	if media == nil || media.Get("schema") == nil {
 		return fmt.Errorf("its requestBody has no schema for application/json")
 	}
-	return r.addEvent(name, at, describe(op, item), media.Get("schema"), op.Get("deprecated").True())
+	return r.addEvent(name, at, importer.Description(texts, op, item), media.Get("schema"), op.Get("deprecated").True())
 }
 
 func (r *reader) addEvent(name string, at source.Range, description string, payload *source.Node, deprecated bool) error {
@@ -228,11 +202,8 @@ func (r *reader) addEvent(name string, at source.Range, description string, payl
 		return err
 	}
 	e := importer.Event{At: at}
-	e.Name = r.uniqueName(name)
-	e.Description = description
-	if e.Description == "" {
-		e.Description = "The event " + e.Name + "."
-	}
+	e.Name = importer.UniqueName(importer.CleanName(name), "-", r.names)
+	e.Description = cmp.Or(description, "The event "+e.Name+".")
 	e.InputSchema = json.RawMessage(`{"type":"object","additionalProperties":false}`)
 	e.PayloadSchema = n.JSON()
 	if deprecated {
@@ -240,28 +211,6 @@ func (r *reader) addEvent(name string, at source.Range, description string, payl
 	}
 	r.events = append(r.events, e)
 	return nil
-}
-
-// uniqueName returns a valid event name that is not used by another event.
-func (r *reader) uniqueName(name string) string {
-	clean := importer.CleanName(name)
-	unique := clean
-	for i := 2; r.names[unique]; i++ {
-		unique = fmt.Sprintf("%s-%d", clean, i)
-	}
-	r.names[unique] = true
-	return unique
-}
-
-func describe(nodes ...*source.Node) string {
-	for _, n := range nodes {
-		for _, key := range []string{"description", "summary"} {
-			if d := n.Get(key); d != nil && strings.TrimSpace(d.Text) != "" {
-				return d.Text
-			}
-		}
-	}
-	return ""
 }
 
 // readCallbacks reads the callbacks of operations and components.
@@ -275,11 +224,11 @@ func (r *reader) readCallbacks() {
 	uses := map[string]int{}
 	named := map[string]bool{}
 	collect := func(of string, list *source.Node) {
-		for _, m := range members(list) {
+		for _, m := range importer.Members(list) {
 			if ref := m.Value.Get("$ref"); ref != nil {
 				named[importer.Unescaped(ref.Text)] = true
 			}
-			expressions, err := r.followReference(m.Value)
+			expressions, err := importer.Follow(r.doc, m.Value)
 			if err != nil {
 				r.leaveOut(m.KeyRange, "callback "+m.Key, err.Error())
 				continue
@@ -292,18 +241,12 @@ func (r *reader) readCallbacks() {
 			}
 		}
 	}
-	for _, path := range members(r.doc.Get("paths")) {
-		for _, m := range path.Value.Members {
-			if slices.Contains(methods, m.Key) {
-				of := m.Key + path.Key
-				if id := m.Value.Get("operationId"); id != nil {
-					of = id.Text
-				}
-				collect(of, m.Value.Get("callbacks"))
-			}
+	for _, path := range importer.Members(r.doc.Get("paths")) {
+		for _, m := range operations(path.Value) {
+			collect(cmp.Or(importer.TextOf(m.Value, "operationId"), m.Key+path.Key), m.Value.Get("callbacks"))
 		}
 	}
-	for _, m := range members(r.doc.Get("components").Get("callbacks")) {
+	for _, m := range importer.Members(r.doc.Get("components").Get("callbacks")) {
 		if !named["#/components/callbacks/"+source.EscapeToken(m.Key)] {
 			one := yaml.Object()
 			one.Members = append(one.Members, m)
@@ -321,12 +264,12 @@ func (r *reader) readCallbacks() {
 
 // readStripe reads the schemas of Stripe's events.
 func (r *reader) readStripe() {
-	for _, m := range members(r.doc.Get("components").Get("schemas")) {
+	for _, m := range importer.Members(r.doc.Get("components").Get("schemas")) {
 		kind := m.Value.Get("x-stripeEvent").Get("type")
 		if kind == nil {
 			continue
 		}
-		if err := r.addEvent(kind.Text, m.KeyRange, describe(m.Value), m.Value, m.Value.Get("deprecated").True()); err != nil {
+		if err := r.addEvent(kind.Text, m.KeyRange, importer.Description(texts, m.Value), m.Value, m.Value.Get("deprecated").True()); err != nil {
 			r.leaveOut(m.KeyRange, "event "+kind.Text, err.Error())
 		}
 	}

@@ -113,7 +113,7 @@ const components = "/components/schemas/"
 // convertReference converts a $ref to a reference to a shared schema. If the target does not become a shared schema, it
 // returns the converted target.
 func (r *reader) convertReference(ref string) (*source.Node, error) {
-	pointer, to, err := r.resolve(ref)
+	pointer, to, err := importer.Resolve(r.doc, ref)
 	if err != nil {
 		return nil, err
 	}
@@ -123,10 +123,10 @@ func (r *reader) convertReference(ref string) (*source.Node, error) {
 		if nested {
 			as += "/" + (&url.URL{Fragment: below}).EscapedFragment()
 		}
-		return toShared(as), nil
+		return importer.Reference("#/schemas/" + as), nil
 	}
 	if strings.HasPrefix(pointer, "/"+Elsewhere+"/") {
-		return toShared(r.requireShared(sharedKey{pointer: pointer})), nil
+		return importer.Reference("#/schemas/" + r.requireShared(sharedKey{pointer: pointer})), nil
 	}
 	if slices.Contains(r.inlined, pointer) {
 		return nil, fmt.Errorf("it refers to %s, which refers to itself", ref)
@@ -140,12 +140,6 @@ func (r *reader) convertReference(ref string) (*source.Node, error) {
 // component schemas.
 const Elsewhere = "x-mcpe-files"
 
-func toShared(name string) *source.Node {
-	n := yaml.Object()
-	yaml.Set(n, "$ref", yaml.Text("#/schemas/"+name))
-	return n
-}
-
 // requireShared schedules a shared schema for writing and returns its name in the event file. It derives the name from
 // the last token of the JSON Pointer.
 func (r *reader) requireShared(w sharedKey) string {
@@ -154,13 +148,8 @@ func (r *reader) requireShared(w sharedKey) string {
 	}
 	tokens, _ := wire.SplitPointer(w.pointer)
 	name := tokens[len(tokens)-1] + w.version.suffix()
-	as := importer.CleanName(name)
-	for i := 2; r.takenNames[as]; i++ {
-		suffix := fmt.Sprintf("_%d", i)
-		as = importer.CleanName(name)
-		as = as[:min(len(as), importer.MaxName-len(suffix))] + suffix
-	}
-	r.takenNames[as], r.sharedNames[w] = true, as
+	as := importer.UniqueName(importer.CleanName(name), "_", r.takenNames)
+	r.sharedNames[w] = as
 	r.order = append(r.order, w)
 	return as
 }
@@ -168,7 +157,7 @@ func (r *reader) requireShared(w sharedKey) string {
 // convertDiscriminator converts a discriminator and the references in its mapping.
 func (r *reader) convertDiscriminator(out, d *source.Node) error {
 	n := yaml.Object()
-	for _, m := range members(d) {
+	for _, m := range importer.Members(d) {
 		switch {
 		case m.Key == "propertyName":
 			yaml.Set(n, m.Key, m.Value)

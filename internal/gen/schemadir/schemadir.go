@@ -4,6 +4,7 @@
 package schemadir
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io/fs"
@@ -47,6 +48,7 @@ type reader struct {
 	files  []*file
 	byPath map[string]*file
 	byID   map[string]*file
+	names  map[string]bool
 	found  []source.Diagnostic
 	// others maps the path of each file that is not a schema to the file's format.
 	others map[string]string
@@ -61,7 +63,7 @@ type reader struct {
 // Read skips files that are not schemas, with a warning (MCPE511). shown is the path prefix in diagnostics and for
 // matching overrides. overrides may be nil.
 func Read(dir fs.FS, shown, from string, overrides *schema.Overrides) (importer.Document, []source.Diagnostic, error) {
-	r := &reader{byPath: map[string]*file{}, byID: map[string]*file{}, others: map[string]string{}, overrides: overrides}
+	r := &reader{byPath: map[string]*file{}, byID: map[string]*file{}, names: map[string]bool{}, others: map[string]string{}, overrides: overrides}
 	err := fs.WalkDir(dir, ".", func(p string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() || !slices.Contains([]string{".json", ".yaml", ".yml"}, path.Ext(p)) {
 			return err
@@ -108,12 +110,11 @@ func Read(dir fs.FS, shown, from string, overrides *schema.Overrides) (importer.
 		if !f.isReferenced {
 			continue
 		}
-		n, err := r.convert(f, f.root)
-		if err != nil {
+		if err := r.localize(f, f.root); err != nil {
 			r.found = append(r.found, source.New("MCPE511", f.root.Range, "%s is left out: %v", f.path, err))
 			continue
 		}
-		out.Schemas = append(out.Schemas, importer.Schema{Name: f.name, Node: n, At: f.root.Range})
+		out.Schemas = append(out.Schemas, importer.Schema{Name: f.name, Node: f.root, At: f.root.Range})
 	}
 	return out, source.Sort(r.found), nil
 }
@@ -147,10 +148,7 @@ func (r *reader) add(p, shown string, data []byte) {
 	}
 	r.overrides.Apply(shown, root)
 	stem := strings.TrimSuffix(strings.TrimSuffix(p, path.Ext(p)), ".schema")
-	f := &file{path: p, name: importer.CleanName(stem), root: root}
-	for i := 2; slices.ContainsFunc(r.files, func(g *file) bool { return g.name == f.name }); i++ {
-		f.name = fmt.Sprintf("%s_%d", importer.CleanName(stem), i)
-	}
+	f := &file{path: p, name: importer.UniqueName(importer.CleanName(stem), "_", r.names), root: root}
 	if id := root.Get("$id"); id != nil {
 		if u, err := url.Parse(id.Text); err == nil {
 			f.id = u
@@ -194,23 +192,16 @@ func (r *reader) eventName(f *file, from string) (string, source.Range) {
 
 func (r *reader) payload(f *file, name string, at source.Range) (importer.Event, error) {
 	e := importer.Event{At: at}
-	e.Name, e.Description = name, "The event "+name+"."
-	for _, k := range []string{"description", "title"} {
-		if d := f.root.Get(k); d != nil && strings.TrimSpace(d.Text) != "" {
-			e.Description = d.Text
-			break
-		}
-	}
+	e.Name, e.Description = name, cmp.Or(importer.Description([]string{"description", "title"}, f.root), "The event "+name+".")
 	e.InputSchema = json.RawMessage(`{"type":"object","additionalProperties":false}`)
 	if f.isReferenced {
-		e.PayloadSchema = json.RawMessage(`{"$ref":` + string(yaml.Text("#/schemas/"+f.name).JSON()) + `}`)
+		e.PayloadSchema = importer.Reference("#/schemas/" + f.name).JSON()
 		return e, nil
 	}
-	n, err := r.convert(f, f.root)
-	if err != nil {
+	if err := r.localize(f, f.root); err != nil {
 		return e, err
 	}
-	e.PayloadSchema = n.JSON()
+	e.PayloadSchema = f.root.JSON()
 	return e, nil
 }
 
@@ -247,49 +238,31 @@ func (r *reader) resolve(f *file, ref string) (to *file, fragment string, err er
 // referencedFiles returns the files that f refers to.
 func (r *reader) referencedFiles(f *file) map[*file]bool {
 	out := map[*file]bool{}
-	var visit func(_, _ string, n *source.Node)
-	visit = func(_, _ string, n *source.Node) {
-		if ref := n.Get("$ref"); ref != nil && ref.Kind == source.String {
-			if to, _, err := r.resolve(f, ref.Text); err == nil {
-				out[to] = true
-			}
+	importer.EachReference(f.root, func(ref *source.Node) {
+		if to, _, err := r.resolve(f, ref.Text); err == nil {
+			out[to] = true
 		}
-		schematree.Each(schematree.Any, n, visit)
-	}
-	visit("", "", f.root)
+	})
 	return out
 }
 
-// convert returns a copy of a schema in f for use in an event file. References to other files become references to
-// shared schemas. The copy has no $id, because references no longer use it.
-func (r *reader) convert(f *file, n *source.Node) (out *source.Node, err error) {
-	copied := func(inner *source.Node) *source.Node {
+// localize changes a schema in f for use in an event file. References to other files become references to shared
+// schemas. localize removes the $id, because references no longer use it, and examples.
+func (r *reader) localize(f *file, n *source.Node) (err error) {
+	n.Members = slices.DeleteFunc(n.Members, func(m source.Member) bool {
+		return n == f.root && m.Key == "$id" || m.Key == "examples" || m.Key == "example"
+	})
+	if ref := n.Member("$ref"); ref != nil && ref.Value.Kind == source.String {
+		if ref.Value, err = r.reference(f, ref.Value); err != nil {
+			return err
+		}
+	}
+	schematree.Each(schematree.Any, n, func(_, _ string, inner *source.Node) {
 		if err == nil {
-			inner, err = r.convert(f, inner)
+			err = r.localize(f, inner)
 		}
-		return inner
-	}
-	if n.Kind != source.Object {
-		return n, nil
-	}
-	out = &source.Node{Kind: n.Kind, Range: n.Range}
-	for _, m := range n.Members {
-		v := m.Value
-		switch {
-		case n == f.root && m.Key == "$id" || m.Key == "examples" || m.Key == "example":
-			continue
-		case m.Key == "$ref" && v.Kind == source.String:
-			v, err = r.reference(f, v)
-		default:
-			k, _ := schematree.Any.Keyword(m.Key)
-			v = source.CopySchemas(k, v, copied)
-		}
-		if err != nil {
-			return nil, err
-		}
-		out.Members = append(out.Members, source.Member{Key: m.Key, Value: v})
-	}
-	return out, nil
+	})
+	return err
 }
 
 func (r *reader) reference(f *file, ref *source.Node) (*source.Node, error) {
