@@ -13,6 +13,11 @@ import (
 // describe payloads only as components.
 func (r *reader) addMatching(patterns []string) {
 	schemas := importer.Members(r.doc.Get("components").Get("schemas"))
+	if len(schemas) == 0 && len(patterns) > 0 {
+		r.found = append(r.found, source.New("MCPE511", r.doc.Range, "the document has no schemas below /components/schemas for --components").
+			WithHint("leave out --components; webhooks and callbacks are imported without it"))
+		return
+	}
 	for _, pattern := range patterns {
 		if !slices.ContainsFunc(schemas, func(m source.Member) bool { return matchesAny(m.Key, []string{pattern}) }) {
 			r.found = append(r.found, source.New("MCPE511", r.doc.Range, "no schema of the components matches %q", pattern).

@@ -43,6 +43,10 @@ components:
 	if names, _, found := read(document, "*Evnt"); len(names) > 0 || !strings.Contains(found, `MCPE511: no schema of the components matches "*Evnt"`) {
 		t.Errorf("a pattern that nothing matches: %v, %s", names, found)
 	}
+	bare, _, _ := strings.Cut(document, "components:")
+	if names, _, found := read(bare, "*Event", "X*"); len(names) > 0 || strings.Count(found, "MCPE511") != 1 || !strings.Contains(found, "has no schemas below /components/schemas") {
+		t.Errorf("a document without components: %v, %s", names, found)
+	}
 	if names, _, found := read(document); len(names) > 0 || !strings.Contains(found, "MCPE510") {
 		t.Errorf("without patterns: %v, %s", names, found)
 	}
