@@ -30,10 +30,13 @@ var (
 )
 
 // isSchema reports whether an object is a JSON Schema. A schema has a keyword with a value of the right kind, or a
-// $schema of json-schema.org. Plain data can also have a $schema, which then usually names the schema of the data.
+// $schema of json-schema.org, and its properties are schemas. Plain data can also have a $schema, which then usually names the schema of the data.
 func isSchema(root *source.Node) bool {
 	has := func(keywords []string, kind source.Kind) bool {
 		return slices.ContainsFunc(keywords, func(k string) bool { return isKind(root, k, kind) })
+	}
+	if p := root.Get("properties"); p != nil && slices.ContainsFunc(p.Members, func(m source.Member) bool { return m.Value.Kind != source.Object && m.Value.Kind != source.Bool }) {
+		return false
 	}
 	if has(objectKeywords, source.Object) || has(arrayKeywords, source.Array) || has(stringKeywords, source.String) || root.Get("const") != nil {
 		return true

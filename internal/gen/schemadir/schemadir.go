@@ -119,16 +119,32 @@ func Read(dir fs.FS, shown, from string, overrides *schema.Overrides) (importer.
 	return out, source.Sort(r.found), nil
 }
 
-// removeData removes data files. A data file is not a schema, and no other file refers to it.
+// removeData removes data files. A data file is not a schema, or its $schema is another file of the directory, and no
+// other file refers to it.
 func (r *reader) removeData() {
 	r.files = slices.DeleteFunc(r.files, func(f *file) bool {
-		data := !f.isReferenced && !isSchema(f.root)
+		why := ""
+		if to := r.obeyed(f); to != nil {
+			why = "it is data, since its $schema is " + to.path + ", a schema and not a dialect of JSON Schema"
+		} else if !isSchema(f.root) {
+			why = "it is not a JSON Schema, since it has no keyword such as type or properties"
+		}
+		data := !f.isReferenced && why != ""
 		if data {
-			r.found = append(r.found, source.New("MCPE511", f.root.Range, "%s is left out: it is not a JSON Schema, since it has no keyword such as type or properties", f.path).
-				WithHint("if it is one, add $schema, as in \"$schema\": \"https://json-schema.org/draft/2020-12/schema\""))
+			r.found = append(r.found, source.New("MCPE511", f.root.Range, "%s is left out: %s", f.path, why).
+				WithHint("if it is one, name its dialect: \"$schema\": \"https://json-schema.org/draft/2020-12/schema\""))
 		}
 		return data
 	})
+}
+
+// obeyed returns the schema file that the $schema of f names, or nil. A metaschema defines a dialect for schemas.
+func (r *reader) obeyed(f *file) *file {
+	to, _, err := r.resolve(f, importer.TextOf(f.root, "$schema"))
+	if err != nil || to == f || to.root.Get("$vocabulary") != nil {
+		return nil
+	}
+	return to
 }
 
 func (r *reader) add(p, shown string, data []byte) {

@@ -121,6 +121,12 @@ func TestOtherFilesAreLeftOut(t *testing.T) {
 		"events.yaml":      {Data: []byte("version: 1\nevents: []\n")},
 		"registry.json":    {Data: []byte(`{"title":"Registry","description":"The producers.","version":"1","producer":{"root":"https://example.com"},"consumers":["a"]}`)},
 		"package.json":     {Data: []byte(`{"$schema":"https://json.schemastore.org/package.json","name":"a","title":"A","type":"module","items":[1],"required":true}`)},
+		"stats/a.json":     {Data: []byte(`{"$schema":"https://example.com/Stats.schema.json","title":"A","type":"object","properties":{}}`)},
+		"stats/b.json":     {Data: []byte(`{"$schema":"../stats.yml","title":"B","required":[]}`)},
+		"stats/c.json":     {Data: []byte(`{"$schema":"https://example.com/C.schema.json","title":"C","properties":{"a":1}}`)},
+		"stats.yml":        {Data: []byte("{$id: https://example.com/Stats.schema.json, title: Stats, properties: {a: {type: integer}}}")},
+		"own.json":         {Data: []byte(`{"$schema":"https://example.com/meta","title":"Own","type":"object"}`)},
+		"meta.json":        {Data: []byte(`{"$id":"https://example.com/meta","$vocabulary":{},"title":"Meta","type":"object"}`)},
 		"none.json":        {Data: []byte(`{}`)},
 		"any.json":         {Data: []byte(`{"description":"Anything."}`)},
 		"said.json":        {Data: []byte(`{"$schema":"http://json-schema.org/draft-07/schema#","title":"Said"}`)},
@@ -130,8 +136,8 @@ func TestOtherFilesAreLeftOut(t *testing.T) {
 		"runner.json":      {Data: []byte(`{"title":"Runner","properties":{"a":{"$ref":"api.yml#/components/schemas/Run"}}}`)},
 	}
 	for from, want := range map[string][]string{
-		schemadir.ByFilename: {"constrained", "nullable", "said", "user"},
-		schemadir.ByTitle:    {"Constrained", "Nullable", "Said", "User"},
+		schemadir.ByFilename: {"constrained", "meta", "nullable", "own", "said", "stats", "user"},
+		schemadir.ByTitle:    {"Constrained", "Meta", "Nullable", "Own", "Said", "Stats", "User"},
 	} {
 		doc, found, err := schemadir.Read(dir, "dir", from, nil)
 		if err != nil {
@@ -156,6 +162,9 @@ func TestOtherFilesAreLeftOut(t *testing.T) {
 			"dir/old-api.json:1:1: warning MCPE511: old-api.json is left out: it is an OpenAPI document",
 			"dir/package.json:1:1: warning MCPE511: package.json" + data,
 			"dir/registry.json:1:1: warning MCPE511: registry.json" + data,
+			"dir/stats/a.json:1:1: warning MCPE511: stats/a.json is left out: it is data, since its $schema is stats.yml, a schema and not a dialect of JSON Schema",
+			"dir/stats/b.json:1:1: warning MCPE511: stats/b.json is left out: it is data, since its $schema is stats.yml, a schema and not a dialect of JSON Schema",
+			"dir/stats/c.json:1:1: warning MCPE511: stats/c.json" + data,
 		}, slices.DeleteFunc(slices.Clone(lines), func(l string) bool { return strings.Contains(l, "runner.json") })); diff != "" {
 			t.Errorf("%s: %s", from, diff)
 		}
