@@ -37,8 +37,10 @@ event file, as it does for your own events.
 
 A server's schemas are kept as published: a server generated from the file would
 advertise the same ones, and a generated client notices when the server changes.
-Parts that several event types have in common become a shared schema. What an event
-file cannot express is left out, with a warning and a comment in the file.
+Definitions that several event types have in common become shared schemas. So do
+repeated objects of three or more members in a document. With --force, equal schemas
+keep their names in the overwritten file. What an event file cannot express is left
+out, with a warning and a comment in the file.
 
 References to other files are followed, relative to the file that has them, within
 the directory of the document; --ref-root names another directory, such as one above
@@ -178,7 +180,9 @@ func (c *command) importEvents(ctx context.Context, i importFlags) error {
 	if err != nil || source.HasErrors(found) {
 		return c.reportAll(found, err, exitDiagnostics)
 	}
-	text, more, err := importer.Write(doc, importer.Options{From: from, Package: i.pkg, Dialect: reading.Dialect})
+	overwritten, _ := os.ReadFile(i.out) // an absent or invalid file has no names to keep
+	previous, _ := source.Parse(i.out, overwritten)
+	text, more, err := importer.Write(doc, importer.Options{From: from, Package: i.pkg, Dialect: reading.Dialect, Previous: previous})
 	if errors.Is(err, importer.ErrNothing) {
 		err = &cli.Exit{Code: exitDiagnostics, Err: fmt.Errorf("%s: %w", from, err)}
 	}

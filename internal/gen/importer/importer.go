@@ -27,6 +27,8 @@ type Options struct {
 	// Dialect is the dialect of schemas without a supported dialect: a name from [schema.Dialects] or a $schema URI. If
 	// it is empty, 2020-12 applies to schemas without a dialect, and unsupported dialects are errors.
 	Dialect string
+	// Previous is the event file of an earlier import, or nil. Shared schemas that Write makes keep their names in it.
+	Previous *source.Node
 }
 
 // An Event is an event type to write. It consists of a descriptor and, if known, details that a descriptor does not
@@ -118,10 +120,13 @@ func Write(doc Document, o Options) ([]byte, []source.Diagnostic, error) {
 		}
 	}
 	if doc.Published {
-		w.shareDefinitions()
+		w.sharePublished()
 	}
 	if !w.checkDialects() {
 		return nil, w.found, nil
+	}
+	if !doc.Published {
+		w.share(nil)
 	}
 	if err := w.repair(); err != nil {
 		return nil, w.found, err
@@ -184,7 +189,7 @@ func (w *writer) changed(at source.Range, what fmt.Stringer, format string, args
 type draft struct {
 	name   string
 	shared bool
-	// isExact reports whether the document contains the complete event file entry.
+	// isExact reports whether the document contains the complete entry of an event file.
 	isExact bool
 	at      source.Range
 	node    *source.Node
@@ -227,7 +232,7 @@ var eventName = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,128}$`)
 
 // schemaDraft adds a draft for a shared schema.
 func (w *writer) schemaDraft(s Schema) {
-	d := &draft{name: s.Name, shared: true, at: s.At, node: s.Node, comments: s.Comments}
+	d := &draft{name: s.Name, shared: true, isExact: s.Own, at: s.At, node: s.Node, comments: s.Comments}
 	if !s.Own {
 		if dropped := removeGeneratorKeywords(d.node); len(dropped) > 0 {
 			w.changed(d.at, d, "it holds %s, which mean something to the generator and are removed", strings.Join(dropped, ", "))

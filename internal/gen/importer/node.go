@@ -57,20 +57,12 @@ func removeActorArgument(event *source.Node, path string) bool {
 	argument := event.Get("inputSchema").Get("properties").Get(wire.NotBy)
 	adds := schema.NotBy(path)
 	adds.Members = slices.DeleteFunc(adds.Members, func(m source.Member) bool { return schema.GeneratorOnly(m.Key) })
-	if argument == nil || canonicalText(argument) != canonicalText(adds) {
+	shapes := schema.NewShapes(true, func(ref *source.Node) string { return ref.Text })
+	if argument == nil || shapes.Number(argument) != shapes.Number(adds) {
 		return false
 	}
 	removeNotBy(event)
 	return true
-}
-
-// canonicalText returns a string for comparing values. It ignores the order of members.
-func canonicalText(n *source.Node) string {
-	text, err := wire.Canonical(n.JSON())
-	if err != nil {
-		return string(n.JSON())
-	}
-	return string(text)
 }
 
 // removeNotBy removes the argument [wire.NotBy], which an x-actor adds.

@@ -2,37 +2,40 @@ package importer
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/mcpe-gen/mcpe-gen/internal/gen/schema"
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/yaml"
 	"github.com/mcpe-gen/mcpe-gen/internal/schematree"
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
-// shareDefinitions converts definitions in published schemas to shared schemas. It reverses the step in which a server
-// copies a definition into each event type that refers to it. Definitions with the same name, text and references
-// become one shared schema. If different definitions have the same name, only the most frequent one is shared. An event
-// keeps its definitions if sharing would change its published schemas.
-func (w *writer) shareDefinitions() {
+// sharePublished converts the definitions in published schemas to shared schemas. It reverses the step in which a
+// server copies a definition into each event type that refers to it. If different definitions have the same name, only
+// the most frequent one is shared. An event keeps its definitions if sharing would change its published schemas.
+func (w *writer) sharePublished() {
 	keep := map[*draft]bool{} // drafts that keep their definitions
 	before := map[*draft]string{}
-	original := map[*draft]*source.Node{}
+	original := map[*draft][]byte{}
 	for _, d := range w.drafts {
-		original[d] = d.node
+		original[d] = d.node.JSON()
 		before[d], _ = wire.Fingerprint(d.node.Get("inputSchema").JSON(), d.node.Get("payloadSchema").JSON())
 	}
 	for {
-		w.rewriteDrafts(keep, original)
+		w.share(keep)
 		changed := w.changedDrafts(before, keep)
 		if len(changed) == 0 {
 			return
 		}
 		for _, d := range changed {
 			keep[d] = true
+		}
+		w.shared, w.order = map[string]*draft{}, nil
+		for _, d := range w.drafts {
+			d.node, _ = source.Parse(d.name, original[d])
 		}
 	}
 }
@@ -57,294 +60,282 @@ func (w *writer) changedDrafts(before map[*draft]string, keep map[*draft]bool) [
 	return changed
 }
 
-// A definition is a definition in a published schema that may become a shared schema. Definitions with the same name,
-// text and references have the same class.
-type definition struct {
-	name  string
-	node  *source.Node
-	refs  []*definition
-	class int
-	// isClosed reports whether the definition refers only to closed definitions of the same schema. used reports whether
-	// the schema refers to it, directly or indirectly.
-	isClosed, used bool
-}
-
-// rewriteDrafts makes all drafts, except those in keep, refer to shared schemas.
-func (w *writer) rewriteDrafts(keep map[*draft]bool, original map[*draft]*source.Node) {
-	var all []*definition
-	parts := map[*draft]map[string]map[string]*definition{} // by part and name
-	for _, d := range w.drafts {
-		d.node = original[d]
-		if keep[d] {
-			continue
-		}
-		parts[d] = map[string]map[string]*definition{}
-		for _, part := range []string{"inputSchema", "payloadSchema"} {
-			defs := definitions(d.node.Get(part))
-			parts[d][part] = map[string]*definition{}
-			for _, def := range defs {
-				if def.used && def.isClosed && eventName.MatchString(def.name) {
-					parts[d][part][def.name] = def
-				}
-				all = append(all, def)
-			}
+// share makes shared schemas of the parts that several top-level schemas contain, except those of the drafts in keep.
+// In published schemas, these are the definitions. In other documents, these are repeated definitions and repeated
+// objects with three or more members. The accepted values do not change.
+func (w *writer) share(keep map[*draft]bool) {
+	s := &sharer{w: w, parts: map[partKey]*part{}, at: map[*source.Node]*part{}}
+	s.addRoots(keep)
+	s.addParts()
+	for _, r := range s.roots {
+		s.visit(r, r.node, r.draft.name)
+	}
+	s.nameParts()
+	for _, p := range s.order {
+		switch {
+		case p.shared != nil:
+			w.order = append(w.order, p.name)
+		case p.name != "":
+			s.replace(p) // by references to a shared schema of the document
 		}
 	}
-	first := classify(all)
-	uses := make([]int, len(first))
-	var ranked []*definition
-	for _, d := range w.drafts {
-		for _, part := range []string{"inputSchema", "payloadSchema"} {
-			for _, m := range Members(d.node.Get(part).Get("$defs")) {
-				if def := parts[d][part][m.Key]; def != nil {
-					if uses[def.class]++; uses[def.class] == 1 {
-						ranked = append(ranked, def)
-					}
-				}
-			}
-		}
-	}
-	inOrder := slices.Clone(ranked)
-	// The most used class gets the name. A definition that refers to a class without its name cannot be shared.
-	slices.SortStableFunc(ranked, func(a, b *definition) int { return cmp.Compare(uses[b.class], uses[a.class]) })
-	chosen := map[string]int{}
-	for _, def := range ranked {
-		if _, taken := chosen[def.name]; !taken {
-			chosen[def.name] = def.class
-		}
-	}
-	shared := shareableClasses(first, chosen)
-	w.shared, w.order = map[string]*draft{}, nil
-	for _, def := range inOrder {
-		if shared[def.class] {
-			w.shared[def.name] = &draft{name: def.name, shared: true, node: rewriteReferences(def.node, func(string) bool { return true })}
-			w.order = append(w.order, def.name)
-		}
-	}
-	for _, d := range w.drafts {
-		if keep[d] {
-			continue
-		}
-		d.node = &source.Node{Kind: source.Object, Members: slices.Clone(d.node.Members)}
-		for part, defs := range parts[d] {
-			lifted := func(name string) bool { return defs[name] != nil && shared[defs[name].class] }
-			m := d.node.Member(part)
-			m.Value = withoutDefinitions(rewriteReferences(m.Value, lifted), lifted)
+	for _, r := range s.roots {
+		if defs := r.node.Get(r.keyword); defs != nil {
+			defs.Members = slices.DeleteFunc(defs.Members, func(m source.Member) bool { return s.part(r, m.Value, m.Key).name != "" })
+			r.node.Members = slices.DeleteFunc(r.node.Members, func(m source.Member) bool { return m.Key == r.keyword && len(defs.Members) == 0 })
 		}
 	}
 }
 
-// shareableClasses reports for each class whether it can be shared. The class and all classes that it refers to must
-// have their names in chosen.
-func shareableClasses(first []*definition, chosen map[string]int) []bool {
-	ok := make([]bool, len(first))
-	for i, def := range first {
-		class, known := chosen[def.name]
-		ok[i] = known && class == i
+// A sharer finds the parts that top-level schemas have in common.
+type sharer struct {
+	w     *writer
+	roots []*shareRoot
+	// shapes numbers the shapes of the document, and parts contains the part for each shape.
+	shapes *schema.Shapes
+	parts  map[partKey]*part
+	// order lists the parts in the order of the document. at maps the schemas of the places to their parts.
+	order []*part
+	at    map[*source.Node]*part
+}
+
+// A shareRoot is a top-level schema: a shared schema of the document, or a schema of an event type.
+type shareRoot struct {
+	draft   *draft
+	node    *source.Node
+	dialect string
+	// keyword is the keyword of the definitions, or empty.
+	keyword string
+}
+
+// A partKey identifies a shape in a dialect. definition is the name of the definition that has it, or empty.
+type partKey struct {
+	dialect    string
+	number     int
+	definition string
+}
+
+// A part is a schema that occurs in one or more places and may become a shared schema.
+type part struct {
+	definition string
+	places     []place
+	// refs lists the references to the definition.
+	refs []*source.Node
+	// name is the name of the shared schema, or empty if the part does not become one. The document may already contain
+	// the shared schema.
+	name   string
+	shared *draft
+}
+
+// A place is an occurrence of a part. label is the name of the definition, or of the member that contains the schema.
+type place struct {
+	root     *shareRoot
+	node     *source.Node
+	label    string
+	isInline bool
+}
+
+const sharedPrefix = "#/schemas/"
+
+// addRoots adds the top-level schemas of the document, except those from an event file. It also omits schemas that
+// cannot be taken apart: they depend on their $id, or a reference leads to their inside.
+func (s *sharer) addRoots(keep map[*draft]bool) {
+	inside := map[string]bool{} // shared schemas with such references
+	drafts := slices.DeleteFunc(s.w.allDrafts(), func(d *draft) bool { return keep[d] || d.isExact })
+	for _, d := range drafts {
+		for _, n := range d.schemas() {
+			EachReference(n, func(ref *source.Node) {
+				if pointer, ok := strings.CutPrefix(ref.Text, sharedPrefix); ok {
+					name, _, isInside := strings.Cut(pointer, "/")
+					inside[name] = inside[name] || isInside
+				}
+			})
+		}
 	}
-	for changed := true; changed; {
-		changed = false
-		for i, def := range first {
-			if ok[i] && slices.ContainsFunc(def.refs, func(to *definition) bool { return !ok[to.class] }) {
-				ok[i], changed = false, true
+	for _, d := range drafts {
+		for _, n := range d.schemas() {
+			r := &shareRoot{draft: d, node: n, dialect: TextOf(n, "$schema")}
+			for _, k := range schematree.DefinitionKeywords {
+				if n.Get(k) != nil {
+					r.keyword = k
+				}
+			}
+			if !(d.shared && inside[d.name]) && !(s.w.doc.Published && r.dialect != "") && s.isDivisible(r) {
+				s.roots = append(s.roots, r)
 			}
 		}
 	}
+}
+
+// isDivisible reports whether all references of a root are to its definitions or to shared schemas.
+func (s *sharer) isDivisible(r *shareRoot) bool {
+	ok := r.node.Kind == source.Object
+	walk(r.node, func(n *source.Node) {
+		for _, m := range n.Members {
+			ok = ok && !slices.Contains([]string{"$id", "$anchor", "$dynamicRef", "$dynamicAnchor"}, m.Key)
+		}
+		for _, ref := range schema.References(n) {
+			_, def := r.target(ref)
+			ok = ok && (def != nil || strings.HasPrefix(ref.Text, sharedPrefix) && !s.w.doc.Published)
+		}
+	})
 	return ok
 }
 
-// definitions returns the definitions of a schema. It returns nil if they depend on keywords such as $id or $schema.
-func definitions(root *source.Node) []*definition {
-	if root.Get("$schema") != nil || hasAny(root, "$id", "$anchor", "$dynamicRef", "$dynamicAnchor") {
-		return nil
+// target returns the definition to which a reference leads, or nil.
+func (r *shareRoot) target(ref *source.Node) (name string, def *source.Node) {
+	name, ok := strings.CutPrefix(ref.Text, "#/"+r.keyword+"/")
+	if !ok || !eventName.MatchString(name) {
+		return "", nil
 	}
-	var all []*definition
-	byName := map[string]*definition{}
-	for _, m := range Members(root.Get("$defs")) {
-		def := &definition{name: m.Key, node: m.Value, isClosed: true}
-		byName[m.Key] = def
-		all = append(all, def)
+	return name, r.node.Get(r.keyword).Get(name)
+}
+
+// addParts adds the shared schemas of the document and the definitions. An inline object with the same shape belongs to
+// the same part.
+func (s *sharer) addParts() {
+	s.numberShapes()
+	for _, r := range s.roots {
+		if r.draft.shared && schema.IsShareable(r.node) {
+			p := s.part(r, r.node, "")
+			p.name = cmp.Or(p.name, r.draft.name)
+		}
 	}
-	for _, def := range all {
-		walk(def.node, func(n *source.Node) {
-			for _, ref := range references(n) {
-				name, _, local := definitionOf(ref.Text)
-				to := byName[name]
-				if def.isClosed = def.isClosed && local && to != nil; def.isClosed && !slices.Contains(def.refs, to) {
-					def.refs = append(def.refs, to)
-				}
+	for _, r := range s.roots {
+		for _, m := range Members(r.node.Get(r.keyword)) {
+			p, inline := s.part(r, m.Value, m.Key), partKey{r.dialect, s.shapes.Number(m.Value), ""}
+			s.parts[inline] = cmp.Or(s.parts[inline], p)
+		}
+		EachReference(r.node, func(ref *source.Node) {
+			if name, def := r.target(ref); def != nil {
+				p := s.part(r, def, name)
+				p.refs = append(p.refs, ref)
 			}
 		})
 	}
-	for changed := true; changed; {
-		changed = false
-		for _, def := range all {
-			if def.isClosed && slices.ContainsFunc(def.refs, func(to *definition) bool { return !to.isClosed }) {
-				def.isClosed, changed = false, true
-			}
-		}
+}
+
+// numberShapes numbers the shapes of all schemas. Definitions are equal if they have equal names and content, and refer
+// to equal definitions. numberShapes therefore divides the definitions until the number of shapes remains the same.
+func (s *sharer) numberShapes() {
+	targets, classes := map[*source.Node]*source.Node{}, map[*source.Node]int{}
+	for _, r := range s.roots {
+		EachReference(r.node, func(ref *source.Node) { _, targets[ref] = r.target(ref) })
 	}
-	var queue []*definition // unused definitions would not be published
-	use := func(def *definition) {
-		if def != nil && !def.used {
-			def.used = true
-			queue = append(queue, def)
-		}
-	}
-	for _, m := range root.Members {
-		if m.Key == "$defs" {
-			continue
-		}
-		walk(&source.Node{Kind: source.Object, Members: []source.Member{m}}, func(n *source.Node) {
-			for _, ref := range references(n) {
-				if name, _, local := definitionOf(ref.Text); local {
-					use(byName[name])
-				}
-			}
+	for count := -1; ; {
+		s.shapes = schema.NewShapes(s.w.doc.Published, func(ref *source.Node) string {
+			return ref.Text + " " + strconv.Itoa(classes[targets[ref]])
 		})
-	}
-	for ; len(queue) > 0; queue = queue[1:] {
-		for _, to := range queue[0].refs {
-			use(to)
-		}
-	}
-	return all
-}
-
-// classify assigns a class to each definition and returns the first definition of each class. It starts by grouping
-// definitions with the same name and text. It then splits classes until their definitions also have equal references.
-func classify(all []*definition) []*definition {
-	classes := 0
-	divide := func(key func(*definition) string) []*definition {
-		known := map[string]int{}
-		var first []*definition
-		next := make([]int, len(all))
-		for i, def := range all {
-			k := key(def)
-			class, ok := known[k]
-			if !ok {
-				class = len(first)
-				known[k] = class
-				first = append(first, def)
+		next, distinct := map[*source.Node]int{}, map[int]bool{}
+		for _, r := range s.roots {
+			for _, m := range Members(r.node.Get(r.keyword)) {
+				next[m.Value] = s.shapes.Number(m.Value)
+				distinct[next[m.Value]] = true
 			}
-			next[i] = class
 		}
-		for i, def := range all {
-			def.class = next[i]
+		if len(distinct) == count {
+			return
 		}
-		return first
+		count, classes = len(distinct), next
 	}
-	first := divide(func(def *definition) string {
-		text := def.node.JSON()
-		if canonical, err := wire.Canonical(text); err == nil {
-			text = canonical
-		}
-		return fmt.Sprintf("%s\x00%t\x00%s", def.name, def.isClosed, text)
-	})
-	for len(first) > classes {
-		classes = len(first)
-		first = divide(func(def *definition) string {
-			key := strconv.AppendInt(nil, int64(def.class), 10)
-			for _, to := range def.refs {
-				key = strconv.AppendInt(append(key, ' '), int64(to.class), 10)
-			}
-			return string(key)
-		})
-	}
-	return first
 }
 
-// definitionOf splits a reference to a definition into its name and the remaining pointer.
-func definitionOf(ref string) (name, rest string, ok bool) {
-	pointer, ok := strings.CutPrefix(ref, "#/$defs/")
-	if !ok || strings.Contains(pointer, "%") {
-		return "", "", false
+// part returns the part for a schema. definition is its name if it is a definition.
+func (s *sharer) part(r *shareRoot, n *source.Node, definition string) *part {
+	key := partKey{r.dialect, s.shapes.Number(n), definition}
+	if s.parts[key] == nil {
+		s.parts[key] = &part{definition: definition}
 	}
-	name, rest, found := strings.Cut(pointer, "/")
-	if found {
-		rest = "/" + rest
-	}
-	return name, rest, !strings.Contains(name, "~")
+	return s.parts[key]
 }
 
-// references returns the references in n, except those in its subschemas.
-func references(n *source.Node) []*source.Node {
-	var out []*source.Node
-	if ref := n.Get("$ref"); ref != nil && ref.Kind == source.String {
-		out = append(out, ref)
-	}
-	for _, m := range Members(n.Get("discriminator").Get("mapping")) {
-		if m.Value.Kind == source.String && strings.Contains(m.Value.Text, "#") {
-			out = append(out, m.Value)
+// typeKeywords lists the keywords whose subschemas get types in generated code. The subschemas of allOf are merged into
+// one type.
+var typeKeywords = strings.Fields("properties patternProperties additionalProperties items prefixItems anyOf oneOf allOf")
+
+// visit adds the places in a schema. It visits the content of a repeated part once.
+func (s *sharer) visit(r *shareRoot, n *source.Node, label string) {
+	for _, ref := range schema.References(n) {
+		if name, def := r.target(ref); def != nil && s.at[def] == nil && s.add(s.part(r, def, name), place{r, def, name, false}) {
+			s.visit(r, def, name)
 		}
 	}
-	return out
-}
-
-// rewriteReferences returns a copy of n. References to definitions for which lifted returns true become references to
-// shared schemas.
-func rewriteReferences(n *source.Node, lifted func(name string) bool) *source.Node {
-	out := *n
-	out.Members = slices.Clone(n.Members)
-	for i, m := range out.Members {
-		v := m.Value
-		k, _ := schematree.Any.Keyword(m.Key)
-		switch mapping := v.Get("mapping"); {
-		case m.Key == "$ref":
-			v = redirect(v, lifted)
-		case m.Key == "discriminator" && mapping != nil:
-			d := *v
-			d.Members = slices.Clone(v.Members)
-			d.Member("mapping").Value = redirect(mapping, lifted)
-			v = &d
-		default:
-			v = source.CopySchemas(k, v, func(inner *source.Node) *source.Node { return rewriteReferences(inner, lifted) })
+	schematree.Each(schematree.Any, n, func(keyword, name string, inner *source.Node) {
+		if inner.Kind != source.Object || !slices.Contains(typeKeywords, keyword) {
+			return
 		}
-		out.Members[i].Value = v
-	}
-	return &out
-}
-
-func redirect(n *source.Node, lifted func(name string) bool) *source.Node {
-	if n.Kind == source.String {
-		if name, rest, ok := definitionOf(n.Text); ok && lifted(name) {
-			return yaml.Text("#/schemas/" + name + rest)
+		at := place{r, inner, cmp.Or(name, label), true}
+		if keyword == "items" {
+			at.label += "_item"
 		}
-		return n
-	}
-	out := yaml.Object()
-	for _, m := range n.Members {
-		yaml.Set(out, m.Key, redirect(m.Value, lifted))
-	}
-	return out
-}
-
-// withoutDefinitions removes the lifted definitions.
-func withoutDefinitions(n *source.Node, lifted func(name string) bool) *source.Node {
-	m := n.Member("$defs")
-	if m == nil {
-		return n
-	}
-	defs := yaml.Object()
-	for _, d := range m.Value.Members {
-		if !lifted(d.Key) {
-			yaml.Set(defs, d.Key, d.Value)
-		}
-	}
-	if m.Value = defs; len(defs.Members) == 0 {
-		n.Members = slices.DeleteFunc(n.Members, func(m source.Member) bool { return m.Key == "$defs" })
-	}
-	return n
-}
-
-func hasAny(n *source.Node, keywords ...string) bool {
-	found := false
-	walk(n, func(n *source.Node) {
-		for _, m := range n.Members {
-			found = found || slices.Contains(keywords, m.Key)
+		if s.w.doc.Published || keyword == "allOf" || !schema.IsShareable(inner) || s.add(s.part(r, inner, ""), at) {
+			s.visit(r, inner, at.label)
 		}
 	})
-	return found
+}
+
+// add adds a place and reports whether the content of the part is new.
+func (s *sharer) add(p *part, at place) bool {
+	if len(p.places) == 0 {
+		s.order = append(s.order, p)
+	}
+	p.places = append(p.places, at)
+	s.at[at.node] = p
+	return p.name == "" && len(p.places) == 1 || s.w.doc.Published
+}
+
+// eachInner calls f for the parts in the schema of a part and the definitions to which it refers.
+func (s *sharer) eachInner(p *part, f func(*part)) {
+	at := p.places[0]
+	walk(at.node, func(n *source.Node) {
+		if inner := s.at[n]; inner != nil && n != at.node {
+			f(inner)
+		}
+		for _, ref := range schema.References(n) {
+			if name, def := at.root.target(ref); def != nil {
+				f(s.part(at.root, def, name))
+			}
+		}
+	})
+}
+
+// schema returns a copy of the schema of a part as a shared schema.
+func (p *part) schema() *source.Node {
+	n := *p.places[0].node
+	if dialect := p.places[0].root.node.Member("$schema"); dialect != nil && n.Kind == source.Object && n.Get("$schema") == nil {
+		n.Members = append([]source.Member{*dialect}, n.Members...)
+	}
+	return &n
+}
+
+// replace makes a shared schema of a part, and replaces the part with references to it.
+func (s *sharer) replace(p *part) {
+	to := s.w.shared[p.name]
+	if to == nil {
+		to = &draft{name: p.name, shared: true, at: p.places[0].root.draft.at, node: p.schema()}
+		s.w.shared[p.name], p.shared = to, to
+	}
+	description := TextOf(to.node, "description")
+	for _, ref := range p.refs {
+		ref.Text = sharedPrefix + p.name
+	}
+	for _, at := range p.places {
+		ref := Reference(sharedPrefix + p.name)
+		if text := at.node.Get("description"); text != nil && text.Text != description {
+			yaml.Set(ref, "description", text)
+		}
+		if at.isInline {
+			*at.node = *ref
+		}
+	}
+}
+
+// EachReference calls f for all references in a schema and its subschemas.
+func EachReference(n *source.Node, f func(ref *source.Node)) {
+	for _, ref := range schema.References(n) {
+		f(ref)
+	}
+	schematree.Each(schematree.Any, n, func(_, _ string, inner *source.Node) { EachReference(inner, f) })
 }
 
 // walk calls f for n and all its descendants.
@@ -372,12 +363,4 @@ func TextOf(n *source.Node, key string) string {
 		return v.Text
 	}
 	return ""
-}
-
-// EachReference calls f for all references in a schema and its subschemas.
-func EachReference(n *source.Node, f func(ref *source.Node)) {
-	for _, ref := range references(n) {
-		f(ref)
-	}
-	schematree.Each(schematree.Any, n, func(_, _ string, inner *source.Node) { EachReference(inner, f) })
 }
