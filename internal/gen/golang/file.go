@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"github.com/dave/jennifer/jen"
+
+	"github.com/mcpe-gen/mcpe-gen/internal/gen/ir"
 )
 
 // A file collects the declarations of a generated Go file.
@@ -73,4 +75,16 @@ func (f *file) sourceCode() ([]byte, error) {
 		return nil, err
 	}
 	return format.Source(grouped)
+}
+
+// Lines returns the number of lines that declare the types.
+func Lines(decls []*ir.Decl) int {
+	f := newFile(Types, Options{Places: [3]Place{{Name: "types", ImportPath: "types"}}}, nil, nil)
+	f.declareTypes(decls)
+	code, err := f.sourceCode()
+	if err != nil || len(decls) == 0 {
+		return 0
+	}
+	_, code, _ = bytes.Cut(code, []byte("\n// "+decls[0].Name+" ")) // after the imports
+	return bytes.Count(code, []byte("\n"))
 }
