@@ -3,9 +3,17 @@ package server
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/memory"
 )
+
+// failingStore fails where it is told to.
+type failingStore struct {
+	*memory.Store
+	fail atomic.Pointer[string] // the operation that fails
+}
 
 func (f *failingStore) ask(op string) error {
 	if o := f.fail.Load(); o != nil && *o == op {

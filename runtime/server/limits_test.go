@@ -287,7 +287,7 @@ var limits = map[string]limit{
 	"Unsettled occurrences of a subscription":                                {value: "1,024", test: "internal/webhooks/delivery.TestHOOK8UnsettledBound"},
 	"One iteration of a check that yields":                                   {value: fmt.Sprint(maxYielded, " occurrences, ", secondsText(yieldTime)), test: "server.TestSRV1Yield"},
 	"Waiting for a check in events/subscribe":                                {value: secondsText(feed.AskTime), test: "server.TestSUB1HangingCheck"},
-	"Waiting for the response before the first delivery":                     {value: secondsText(subscriber.MaxReplyTime), test: "server.TestSUB1ResponseFirst"},
+	"Waiting for the response before the first delivery":                     {value: secondsText(subscriber.MaxReplyTime), test: "internal/webhooks/subscriber.TestSUB1NothingOvertakesTheResponse"},
 }
 
 // Every limit that docs/limits.md gives is the code's, and going beyond it is answered as a test

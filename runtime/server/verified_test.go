@@ -8,7 +8,6 @@ import (
 
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/webhooks/verify"
-	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
 )
 
 // verifications are how many records there are.
@@ -19,45 +18,6 @@ func (w *world) verifications() int {
 		w.t.Fatal(err)
 	}
 	return all
-}
-
-// TestVER3Swept subscribes to many callbacks and leaves them: what was remembered of them goes when
-// its time is over, what a live subscription uses stays, and so does an operator's record (VER-3).
-func TestVER3Swept(t *testing.T) {
-	bubble(t, durably, func(w *world) {
-		t := w.t
-		register(t, w.Server, "e", Hooks[filterArgs, incident]{})
-		stays := w.subscribe("alice", params(plain, secretA, `,"ttlMs":86400000`))
-		if _, err := w.Admin().Subscribe(t.Context(), operator.SubscribeRequest{SubscriptionKey: operator.SubscriptionKey{Principal: "op", URL: plain, Event: "e"}}); err != nil {
-			t.Fatal(err)
-		}
-		const many = 2*verify.SweepBatch + 10
-		for i := range many {
-			url := fmt.Sprint(plain, "/", i)
-			w.subscribe("alice", params(url, secretA, ""))
-			w.unsubscribe("alice", url)
-		}
-		if n := w.verifications(); n != many+2 {
-			t.Errorf("%d records, want %d", n, many+2)
-		}
-		w.settle(time.Hour - 3*time.Minute)
-		if n := w.verifications(); n != many+2 {
-			t.Errorf("%d records before their time is over, want %d", n, many+2)
-		}
-		w.settle(time.Hour)
-		if n := w.verifications(); n != 2 {
-			t.Errorf("%d records after it, want 2", n)
-		}
-		challenges := len(w.r.challenges())
-		if r := w.subscribe("alice", params(plain, secretA, "")); r.ID != stays.ID || len(w.r.challenges()) != challenges {
-			t.Errorf("a live subscription's callback was verified again")
-		}
-		w.unsubscribe("alice", plain)
-		w.settle(2 * time.Hour)
-		if n := w.verifications(); n != 1 {
-			t.Errorf("%d records at the end, want the operator's", n)
-		}
-	})
 }
 
 // TestVER3SweptAtStart removes what lapsed while nobody served.

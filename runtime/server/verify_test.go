@@ -16,7 +16,6 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
-	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/port"
 )
 
@@ -188,65 +187,6 @@ func TestSSRF1RebindingAtDelivery(t *testing.T) {
 	})
 }
 
-// TestVER3Cache verifies a pair once for all its subscriptions, for a bounded time after the last
-// of them, and for each principal anew (VER-3).
-func TestVER3Cache(t *testing.T) {
-	bubble(t, nil, func(w *world) {
-		t := w.t
-		register(t, w.Server, "e", Hooks[filterArgs, incident]{})
-		challenged := func(want int) {
-			t.Helper()
-			if n := len(w.r.challenges()); n != want {
-				t.Fatalf("%d challenges, want %d", n, want)
-			}
-		}
-		w.subscribe("alice", params(plain, secretA, ""))
-		w.subscribe("alice", params(plain, secretA, `,"arguments":{"severity":"P1"}`))
-		challenged(1)
-		w.subscribe("bob", params(plain, secretA, ""))
-		challenged(2)
-		for range 10 {
-			w.settle(25 * time.Minute)
-			w.subscribe("alice", params(plain, secretB, ""))
-		}
-		challenged(2)
-		w.unsubscribe("alice", plain)
-		w.settle(59 * time.Minute)
-		w.subscribe("alice", params(plain, secretA, ""))
-		challenged(2)
-		w.unsubscribe("alice", plain)
-		w.settle(time.Hour)
-		w.subscribe("alice", params(plain, secretA, ""))
-		challenged(3)
-	})
-}
-
-// TestVER3FailedReverification leaves a live subscription as it was when its callback does not
-// pass any more (VER-3, trap 6).
-// subscriber.Subscriptions.refresh carries it: it verifies before it changes the record.
-func TestVER3FailedReverification(t *testing.T) {
-	bubble(t, nil, func(w *world) {
-		t := w.t
-		e := register(t, w.Server, "e", Hooks[filterArgs, incident]{})
-		s := w.subscribe("alice", params(plain, secretA, ""))
-		if err := w.live().Store().DeleteVerification(t.Context(), "alice", plain); err != nil {
-			t.Fatal(err)
-		}
-		w.r.on(func(rw http.ResponseWriter, d *delivered) bool { return d.body.Type == wire.EnvelopeVerification })
-		w.settle(10 * time.Minute)
-		_, rerr := call(w.Server, "alice", wire.MethodSubscribe, params(plain, secretB, ""))
-		wantError(t, rerr, -32015, `{"reason":"challenge_failed"}`)
-		emit(t, e, incident{ID: "i1"})
-		w.settle(time.Second)
-		if d := w.r.last(); d.short() != "i1" || !d.signedBy(secretA) || d.signedBy(secretB) {
-			t.Errorf("%s %v", d.short(), d.header)
-		}
-		if i, err := w.Admin().Get(t.Context(), s.ID); err != nil || time.Until(i.ExpiresAt) > 20*time.Minute {
-			t.Errorf("%+v %v", i, err)
-		}
-	})
-}
-
 // TestVER3Budget bounds failed verifications per host and per principal, whatever the mix of URLs,
 // ports, spellings, principals and answers, and forgets them after a minute (VER-3, trap 7).
 // The budget's begin, enter and leave in internal/webhooks/verify carry it.
@@ -367,34 +307,5 @@ func TestVER3SingleFlight(t *testing.T) {
 		w.r.on(nil)
 		w.settle(time.Minute)
 		w.subscribe("carol", params(plain, secretA, ""))
-	})
-}
-
-// TestERR2LastRefusals fails where a subscription almost begins: OnSubscribe refuses, or panics
-// (ERR-2, SRV-3).
-func TestERR2LastRefusals(t *testing.T) {
-	bubble(t, nil, func(w *world) {
-		t := w.t
-		hooks := &journal{}
-		var refuse error
-		register(t, w.Server, "e", Hooks[filterArgs, incident]{OnSubscribe: func(context.Context, Subscription, *filterArgs) error {
-			if refuse == nil {
-				panic("secret internal text")
-			}
-			return refuse
-		}, OnUnsubscribe: func(context.Context, Subscription, *filterArgs) { hooks.add("off") }})
-		_, rerr := call(w.Server, "alice", wire.MethodSubscribe, params(plain, secretA, ""))
-		wantError(t, rerr, -32603, "")
-		w.nothingLeft(hooks)
-		refuse = errTest
-		_, rerr = call(w.Server, "alice", wire.MethodSubscribe, params(plain, secretA, ""))
-		wantError(t, rerr, -32603, "")
-		refuse = events.Forbidden("full")
-		_, rerr = call(w.Server, "alice", wire.MethodSubscribe, params(plain, secretA, ""))
-		wantError(t, rerr, -32012, `{"reason":"full"}`)
-		w.nothingLeft(hooks)
-		if len(hooks.lines()) != 0 {
-			t.Errorf("OnUnsubscribe without OnSubscribe: %q", hooks.lines())
-		}
 	})
 }

@@ -11,7 +11,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -298,51 +297,6 @@ func TestTrap6UnsubscribeResubscribe(t *testing.T) {
 		if i, err := w.Admin().Get(t.Context(), s.ID); err != nil || i.State != operator.StateActive {
 			t.Errorf("%+v %v", i, err)
 		}
-	})
-}
-
-// TestSRV6Shutdown lets a delivery under way finish, is bounded by its context otherwise, and
-// refuses what comes after it (SRV-6).
-func TestSRV6Shutdown(t *testing.T) {
-	bubble(t, nil, func(w *world) {
-		t := w.t
-		e := register(t, w.Server, "e", Hooks[filterArgs, incident]{})
-		w.subscribe("alice", params(plain, secretA, ""))
-		w.settle(time.Second)
-		w.r.on(func(rw http.ResponseWriter, d *delivered) bool { time.Sleep(2 * time.Second); return false })
-		emit(t, e, incident{ID: "i1"})
-		synctest.Wait()
-		began := time.Now()
-		if err := w.Shutdown(t.Context()); err != nil {
-			t.Error(err)
-		}
-		if took := time.Since(began); took != 2*time.Second {
-			t.Errorf("took %s", took)
-		}
-		if err := e.Emit(t.Context(), incident{ID: "i2"}); !errors.Is(err, events.ErrClosed) {
-			t.Error(err)
-		}
-		_, rerr := call(w.Server, "alice", wire.MethodSubscribe, params(plain+"2", secretA, ""))
-		wantError(t, rerr, -32603, `{"reason":"shutting_down"}`)
-	})
-	bubble(t, nil, func(w *world) {
-		t := w.t
-		e := register(t, w.Server, "e", Hooks[filterArgs, incident]{})
-		w.subscribe("alice", params(plain, secretA, ""))
-		w.settle(time.Second)
-		w.r.on(func(rw http.ResponseWriter, d *delivered) bool { time.Sleep(time.Minute); return true })
-		emit(t, e, incident{ID: "i1"})
-		synctest.Wait()
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
-		began := time.Now()
-		if err := w.Shutdown(ctx); !errors.Is(err, context.DeadlineExceeded) {
-			t.Error(err)
-		}
-		if took := time.Since(began); took > 4*time.Second {
-			t.Errorf("took %s", took)
-		}
-		w.settle(2 * time.Minute)
 	})
 }
 

@@ -3,7 +3,6 @@ package server
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"testing"
 	"time"
 
@@ -29,59 +28,6 @@ func (w *world) subscribeBy(p string, tells bool) (s subscribed, replied func())
 		w.t.Fatal(err)
 	}
 	return s, reply.Finish
-}
-
-// TestSUB1ResponseFirst holds deliveries back until the response of the subscribe is written: that
-// of a new subscription with something to deliver at once, of a refresh of a lapsed one, and of a
-// refresh that reactivates. What the response takes at most and what is waited for where no carrier
-// tells of it are bounded.
-func TestSUB1ResponseFirst(t *testing.T) {
-	bubble(t, durably, func(w *world) {
-		t := w.t
-		e := register(t, w.Server, "e", Hooks[filterArgs, incident]{})
-		cursor := *pollAs(t, w.Server, "alice", `{"name":"e"}`).Cursor
-		n := 0
-		// after returns how long after the subscribe, or after its answer, the first delivery came.
-		after := func(what string, want time.Duration, tells bool, answers time.Duration, more string) {
-			t.Helper()
-			n++
-			emit(t, e, incident{ID: fmt.Sprint("i", n)})
-			before := len(w.r.all())
-			s, replied := w.subscribeBy(params(plain, secretA, fmt.Sprintf(`,"cursor":%q`, cursor)+more), tells)
-			at := time.Now()
-			if tells && answers >= 0 {
-				w.settle(answers)
-				at = time.Now()
-				if m := len(w.r.all()); answers < subscriber.MaxReplyTime && m != before {
-					t.Errorf("%s: %d deliveries before the response", what, m-before)
-				}
-				replied()
-				replied() // is no harm
-			}
-			w.settle(subscriber.MaxReplyTime + time.Second)
-			all := w.r.all()
-			if len(all) == before {
-				t.Fatalf("%s: nothing delivered", what)
-			}
-			if got := all[before].at.Sub(at); got != want {
-				t.Errorf("%s: delivered %s after it, want %s", what, got, want)
-			}
-			if s.ID != all[before].header.Get("X-MCP-Subscription-Id") {
-				t.Errorf("%s: %s", what, s.ID)
-			}
-			cursor = *w.subscribe("alice", params(plain, secretA, `,"ttlMs":60000`)).Cursor
-			w.settle(time.Second)
-		}
-		after("a new one", subscriber.SettleTime, true, 3*time.Second, "")
-		w.settle(2 * time.Minute)
-		after("a lapsed one", subscriber.SettleTime, true, 3*time.Second, "")
-		w.settle(2 * time.Minute)
-		after("answered at once", subscriber.SettleTime, true, 0, "")
-		w.settle(2 * time.Minute)
-		after("a carrier that does not tell", subscriber.ReplyTime, false, 0, "")
-		w.settle(2 * time.Minute)
-		after("an answer that never comes", subscriber.MaxReplyTime, true, -1, "")
-	})
 }
 
 // TestHOOK5ReactivatedAfterResponse resumes a suspended subscription after the response of the
