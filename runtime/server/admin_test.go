@@ -4,7 +4,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -43,28 +42,6 @@ func TestSRV8ReplayStaleCursor(t *testing.T) {
 		}
 		lost.Proof ^= 2
 		replay("a cursor of a lost entry", lost)
-	})
-}
-
-// TestSRV8ReplayOfCheck replays a subscription to a check from a cursor (SRV-8).
-func TestSRV8ReplayOfCheck(t *testing.T) {
-	bubble(t, nil, func(w *world) {
-		t := w.t
-		m := &mailbox{}
-		registerMailbox(t, w.Server, m, WithNextPoll(time.Second))
-		s := w.subscribe("alice", params(plain, secretA, ""))
-		m.put("alice", mail("m0"), mail("m1"))
-		w.settle(5 * time.Second)
-		if err := w.Admin().Replay(t.Context(), s.ID, *s.Cursor, 0); err != nil {
-			t.Fatal(err)
-		}
-		m.put("alice", mail("m2"))
-		w.settle(5 * time.Second)
-		if got := strings.Join(w.r.shorts(), " "); len(w.r.all()) != 5 || !strings.HasSuffix(got, "m2") {
-			t.Errorf("%s", got)
-		}
-		w.unsubscribe("alice", plain)
-		w.nothingLeft(nil)
 	})
 }
 
