@@ -89,34 +89,6 @@ func TestCheckDerivedIDs(t *testing.T) {
 	wantStrings(t, "rest", pollFrom(t, s, half.Cursor, "").ids(), ids[1], "own", "later")
 }
 
-// CUR-1, CUR-7: the cursor is the upstream's: another server goes on from it; truncated only when
-// the check says so; foreign cursors start at the head.
-func TestCheckCursors(t *testing.T) {
-	m := &mailbox{}
-	a, b := newServer(t, Options{}), newServer(t, Options{})
-	registerMailbox(t, a, m)
-	registerMailbox(t, b, m)
-	c := pollFrom(t, a, nil, "").Cursor
-	m.put("", mail("x"))
-	r := pollFrom(t, b, c, "")
-	wantStrings(t, "another server", r.ids(), "x")
-	if *r.Truncated {
-		t.Fatal("truncated")
-	}
-	for _, bad := range []string{"garbage", wire.Cursor{Kind: wire.LogCursor, Name: wire.NameHash("e"), Epoch: 1}.String()} {
-		if r := pollFrom(t, b, &bad, ""); len(r.Events) != 0 || !*r.Truncated || r.Cursor == nil {
-			t.Errorf("%s: %+v", bad, r)
-		}
-	}
-	if r := pollFrom(t, b, c, `,"arguments":{"redact":true}`); !*r.Truncated || len(r.Events) != 0 {
-		t.Error("a cursor of other arguments was taken")
-	}
-	m.set(func() { m.items[""] = nil })
-	if r := pollFrom(t, b, r.Cursor, ""); !*r.Truncated {
-		t.Error("the check's truncated is lost")
-	}
-}
-
 // CUR-5, CUR-6: maxAgeMs and the ceiling bound what a check replays.
 func TestCheckMaxAge(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

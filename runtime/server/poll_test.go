@@ -219,31 +219,6 @@ func TestPollLease(t *testing.T) {
 	})
 }
 
-// SRV-3, ERR-2: a refusing OnSubscribe leaves nothing behind and is asked again.
-func TestPollOnSubscribeRefuses(t *testing.T) {
-	s := newServer(t, Options{})
-	var refuse error
-	n := 0
-	register(t, s, "e", Hooks[filterArgs, incident]{
-		OnSubscribe:   func(context.Context, Subscription, *filterArgs) error { n++; return refuse },
-		OnUnsubscribe: func(context.Context, Subscription, *filterArgs) { n += 100 },
-	})
-	refuse = events.Upstream("no room")
-	_, err := call(s, "", wire.MethodPoll, `{"name":"e"}`)
-	wantError(t, err, -32603, `{"reason":"no room"}`)
-	refuse = errTest
-	_, err = call(s, "", wire.MethodPoll, `{"name":"e"}`)
-	wantError(t, err, -32603, "") // ERR-4
-	if len(s.Subscriptions()) != 0 || n != 2 {
-		t.Fatalf("left behind: %v, %d", s.Subscriptions(), n)
-	}
-	refuse = nil
-	poll(t, s, `{"name":"e"}`)
-	if n != 3 {
-		t.Fatal("not asked again")
-	}
-}
-
 // POLL-5: nextPollMs of the type; POLL-6: Unsupported without poll; LIST-3.
 func TestPollOptions(t *testing.T) {
 	s := newServer(t, Options{})

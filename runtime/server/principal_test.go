@@ -68,37 +68,6 @@ func TestTransformIsImpersonal(t *testing.T) {
 	})
 }
 
-// OCC-4: a Transform whose first caller goes away ends with it, and runs anew for the next one.
-func TestTransformEndsWithItsCaller(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newServer(t, Options{})
-		first := true
-		e := register(t, s, "e", Hooks[filterArgs, incident]{Transform: func(ctx context.Context, p *incident, _ *filterArgs) error {
-			if first {
-				first = false
-				derived, cancel := context.WithTimeout(ctx, time.Hour)
-				defer cancel()
-				<-derived.Done()
-				return context.Cause(derived)
-			}
-			p.Secret = "again"
-			return nil
-		}})
-		c := pollFrom(t, s, nil, "").Cursor
-		emit(t, e, incident{ID: "x"})
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
-		p := json.RawMessage(fmt.Sprintf(`{"name":"e","cursor":%q}`, *c))
-		if _, err := s.inside().Call(ctx, port.Request{Method: wire.MethodPoll, Params: p, ID: json.RawMessage("1")}); err == nil {
-			t.Fatal("the poll outlived its context")
-		}
-		r := pollFrom(t, s, c, "")
-		if wantStrings(t, "poll", r.ids(), "x"); !strings.Contains(string(r.Events[0]), "again") {
-			t.Errorf("%s", r.Events[0])
-		}
-	})
-}
-
 // SRV-1: a check declared shared is asked for nobody, also where somebody's poll asks it.
 func TestSharedCheckIsImpersonal(t *testing.T) {
 	s := newServer(t, Options{})

@@ -45,38 +45,6 @@ func woken(r *parked) bool {
 	}
 }
 
-// Trap 3: what is appended between a read and the parking that follows is met. Reader.ParkAt
-// carries it, for a webhook's reader too (package subscriber tests that): it looks at the head again,
-// under the lock of the append.
-func TestTrap3ParkLooksAgain(t *testing.T) {
-	s := newServer(t, Options{})
-	e := register(t, s, "e", Hooks[filterArgs, incident]{})
-	r, ok := parkedAt(t, s, `{}`, 0)
-	if !ok {
-		t.Fatal("a reader at the head does not park")
-	}
-	r.Unpark()
-	emit(t, e, incident{ID: "x1"})
-	if r.Park() {
-		t.Error("a reader behind the head parks, and passes what it has not read")
-	}
-}
-
-// Trap 3, EVOL-3: a reader whose arguments are of an earlier definition does not park, since its place
-// in the index would be that of other rules. Reader.ParkAt and Topic.Redefine carry it.
-func TestTrap3ParkUnderOneDefinition(t *testing.T) {
-	s := newServer(t, Options{})
-	register(t, s, "e", Hooks[filterArgs, incident]{})
-	r, _ := parkedAt(t, s, `{}`, 0)
-	register(t, s, "e", Hooks[filterArgs, incident]{})
-	if !woken(r) {
-		t.Error("the parked reader does not hear of the change")
-	}
-	if r.Park() {
-		t.Error("it parks under the earlier definition")
-	}
-}
-
 // Trap 15: a reader that has read an entry before the append tells of it stays parked: it is not woken
 // for what it has. Topic.handleAppended carries it.
 func TestTrap15ReadBeforeTold(t *testing.T) {
