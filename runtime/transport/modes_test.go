@@ -224,24 +224,6 @@ func TestDeclarationOptional(t *testing.T) {
 	})
 }
 
-// LIST-3, D3: push is offered where the carrier can stream; results say complete on 2026-07-28 only.
-func TestListOverTheWire(t *testing.T) {
-	inEveryMode(t, func(t *testing.T, m mode) {
-		g := newRig(t, server.Options{})
-		r := g.connect(m, HandlerOptions{}).rpc(`1`, wire.MethodList, "")
-		var list wire.ListResult
-		if err := json.Unmarshal(r.result, &list); err != nil {
-			t.Fatal(err)
-		}
-		if len(list.Events) != 1 || strings.Join(list.Events[0].Delivery, " ") != "poll push" {
-			t.Errorf("list %s", r.result)
-		}
-		if (list.ResultType == wire.ResultComplete) != m.modern() {
-			t.Errorf("resultType %q", list.ResultType)
-		}
-	})
-}
-
 // POLL-9: a held poll ends when its client goes away, in every revision and on every carrier.
 func TestHeldPollEndsWithItsClient(t *testing.T) {
 	for _, m := range modes {

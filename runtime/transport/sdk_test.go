@@ -243,40 +243,6 @@ func TestSDKRefusesAsEvents(t *testing.T) {
 	}
 }
 
-// CAP-2: a server without events answers every events/* method with -32601.
-func TestServerWithoutEvents(t *testing.T) {
-	inEveryMode(t, func(t *testing.T, m mode) {
-		g := newRig(t, server.Options{})
-		bare := mcp.NewServer(&mcp.Implementation{Name: "s"}, nil)
-		var c client
-		if m.http {
-			c = g.serve(m, mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return bare }, &mcp.StreamableHTTPOptions{Stateless: m.modern()}))
-			defer func() {
-				for ss := range bare.Sessions() {
-					ss.Close()
-				}
-			}()
-		} else {
-			g.srv = bare
-			c = g.stdio(m)
-		}
-		for _, name := range []string{wire.MethodList, wire.MethodPoll, wire.MethodStream, wire.MethodSubscribe, wire.MethodUnsubscribe} {
-			if h, ok := c.(*httpClient); ok && !m.modern() { // refused as a request, before JSON-RPC
-				resp := h.post(context.Background(), m.request(`1`, name, ""), nil)
-				body, _ := io.ReadAll(resp.Body)
-				resp.Body.Close()
-				if resp.StatusCode != http.StatusBadRequest || !strings.Contains(string(body), "unsupported") {
-					t.Errorf("%s: %s %s", name, resp.Status, body)
-				}
-				continue
-			}
-			if e := errorOf(t, c.rpc(`1`, name, "")); e.Code != -32601 {
-				t.Errorf("%s: %+v", name, e)
-			}
-		}
-	})
-}
-
 // E10: the text of a verifier's error is the body that the caller reads, as docs/hooks.md says.
 func TestSDKTellsWhatAVerifierReturns(t *testing.T) {
 	for cause, status := range map[error]int{auth.ErrInvalidToken: 401, auth.ErrOAuth: 400, errors.New("dial tcp 10.0.0.7:443: refused"): 500} {
