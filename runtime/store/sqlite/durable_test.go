@@ -2,7 +2,6 @@ package sqlite_test
 
 import (
 	"bufio"
-	"context"
 	"database/sql"
 	"encoding/json"
 	"errors"
@@ -332,31 +331,6 @@ func TestKey(t *testing.T) {
 	}
 }
 
-const childEnv = "MCPE_SQLITE_CHILD"
-
-// TestChildAppends is the child of TestKilledBetweenWriteAndAcknowledge: it appends for ever and prints each
-// acknowledged entry.
-func TestChildAppends(t *testing.T) {
-	path := os.Getenv(childEnv)
-	if path == "" {
-		return // only meant to run as a child
-	}
-	s := open(t, path, sqlite.Options{})
-	l := openLog(t, s, store.LogOptions{})
-	for w := range 4 {
-		go func() {
-			for i := 0; ; i++ {
-				id := fmt.Sprint(os.Getpid(), ".", w, ".", i)
-				if _, err := l.Append(context.Background(), entry(id)); err != nil {
-					os.Exit(3)
-				}
-				fmt.Printf("ack %s\n", id)
-			}
-		}()
-	}
-	select {}
-}
-
 // killAfter runs a child until n of its lines counted, and kills it.
 func killAfter(t *testing.T, cmd *exec.Cmd, n int, counts func(line string) bool) {
 	t.Helper()
@@ -375,34 +349,4 @@ func killAfter(t *testing.T, cmd *exec.Cmd, n int, counts func(line string) bool
 		}
 	}
 	cmd.Wait()
-}
-
-// Entries that a killed process had acknowledged exist after the restart, without holes or duplicates.
-func TestKilledBetweenWriteAndAcknowledge(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "events.db")
-	acknowledged := map[string]bool{}
-	for range 3 {
-		cmd := exec.Command(os.Args[0], "-test.run=^TestChildAppends$")
-		cmd.Env = append(os.Environ(), childEnv+"="+path)
-		killAfter(t, cmd, 150, func(line string) bool {
-			id, ok := strings.CutPrefix(line, "ack ")
-			if ok {
-				acknowledged[id] = true
-			}
-			return ok
-		})
-	}
-	s := open(t, path, sqlite.Options{})
-	stored := map[string]int{}
-	for _, id := range ids(t, openLog(t, s, store.LogOptions{}), 0) {
-		stored[id]++
-	}
-	for id := range acknowledged {
-		if stored[id] != 1 {
-			t.Errorf("%s was acknowledged and is stored %d times", id, stored[id])
-		}
-	}
-	if len(acknowledged) < 450 {
-		t.Errorf("only %d entries were acknowledged", len(acknowledged))
-	}
 }
