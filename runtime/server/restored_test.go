@@ -332,37 +332,34 @@ func (l countedLog) Proof(ctx context.Context, p store.Position) (uint32, error)
 // no fence is given twice.
 func TestCUR8RestoredUnderServers(t *testing.T) {
 	t.Parallel() // it waits for leases
-	schema, open := onPostgres(t)
-	f := newFleet(t, open)
-	f.join()
-	f.join()
-	f.settled()
+	schema := pgtest.Schema(t)
+	f := newFleet(t, nil, openShared(t, schema, postgres.Options{}), openShared(t, schema, postgres.Options{}))
 	dsn := pgtest.URL(t)
-	a, b := f.members[0], f.members[1]
-	s := a.subscribe(t, "ann", params(plain, secretA, ""))
-	f.owner(s.ID)
-	f.members[0].subscribe(t, "ann", params(plain+"/2", secretA, ""))
+	a, b, emitter := f.servers[0], f.servers[1], f.emitters[0]
+	s := f.world(t, 0).subscribe("ann", params(plain, secretA, ""))
+	waitUntil(t, "the subscription is live", func() bool { return a.live().Get(s.ID) != nil || b.live().Get(s.ID) != nil })
+	f.world(t, 0).subscribe("ann", params(plain+"/2", secretA, ""))
 	for i := range 5 {
-		emit(t, a.emitter, incident{ID: fmt.Sprint("x", i)})
+		emit(t, emitter, incident{ID: fmt.Sprint("x", i)})
 	}
 	waitUntil(t, "delivered", func() bool { return len(f.r.to(plain)) == 5 && len(f.r.to(plain+"/2")) == 5 })
 	waitUntil(t, "stored", func() bool { return pgtest.Query(t, dsn, "SELECT min(base) >= 5 FROM "+schema+".subscriptions") == "t" })
 	restore := pgtest.Backup(t, dsn, schema)
 	var streams []*live
-	for _, m := range f.members {
-		streams = append(streams, streamAs(t, m.Server, "bob", `{"name":"e"}`))
+	for _, m := range f.servers {
+		streams = append(streams, streamAs(t, m, "bob", `{"name":"e"}`))
 	}
 	for _, l := range streams {
 		waitUntil(t, "active", func() bool { return len(l.frames()) > 0 })
 	}
 	for i := range 5 {
-		emit(t, a.emitter, incident{ID: fmt.Sprint("y", i)})
+		emit(t, emitter, incident{ID: fmt.Sprint("y", i)})
 	}
 	for _, l := range streams {
 		waitUntil(t, "read", func() bool { return len(l.ids()) == 5 })
 	}
 	waitUntil(t, "delivered", func() bool { return len(f.r.to(plain)) == 10 && len(f.r.to(plain+"/2")) == 10 })
-	cursor := pollFrom(t, b.Server, nil, "").Cursor
+	cursor := pollFrom(t, b, nil, "").Cursor
 	// Fences follow the database's clock, in hundredths of a second; those of one moment run ahead of it.
 	waitUntil(t, "the clock has passed the last fence", func() bool {
 		return pgtest.Query(t, dsn, "SELECT extract(epoch FROM clock_timestamp()) * 100 > last_fence + 1 FROM "+schema+".store") == "t"
@@ -370,7 +367,7 @@ func TestCUR8RestoredUnderServers(t *testing.T) {
 	fences := pgtest.Query(t, dsn, "SELECT max(fence) FROM "+schema+".leases")
 	restore()
 	for i := range 5 { // at the positions of what is lost
-		emit(t, b.emitter, incident{ID: fmt.Sprint("z", i)})
+		emit(t, f.emitters[1], incident{ID: fmt.Sprint("z", i)})
 	}
 	for i, l := range streams {
 		waitUntil(t, fmt.Sprintf("stream %d gets all", i), func() bool { return strings.HasSuffix(strings.Join(l.ids(), " "), "x0 x1 x2 x3 x4 z0 z1 z2 z3 z4") })
@@ -387,8 +384,8 @@ func TestCUR8RestoredUnderServers(t *testing.T) {
 			return slices.ContainsFunc(f.r.to(url), func(s string) bool { return strings.HasPrefix(s, "gap") })
 		})
 	}
-	for i, m := range f.members {
-		r := pollFrom(t, m.Server, cursor, "")
+	for i, m := range f.servers {
+		r := pollFrom(t, m, cursor, "")
 		if !*r.Truncated || strings.Join(r.ids(), " ") != "x0 x1 x2 x3 x4 z0 z1 z2 z3 z4" {
 			t.Errorf("a poll at %d: truncated %v, %v", i, *r.Truncated, r.ids())
 		}
@@ -403,7 +400,7 @@ func TestCUR8RestoredUnderServers(t *testing.T) {
 			t.Fatalf("stream %d goes on though it is revoked", i)
 		}
 	}
-	f.settled()
+	f.settled(t)
 	if least := pgtest.Query(t, dsn, "SELECT min(fence) FROM "+schema+".leases"); len(least) < len(fences) || len(least) == len(fences) && least <= fences {
 		t.Errorf("a lease has fence %s, and %s was given before", least, fences)
 	}

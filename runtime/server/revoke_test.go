@@ -17,6 +17,7 @@ import (
 
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/testkit/memcluster"
 	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server/operators"
 )
@@ -46,9 +47,9 @@ func TestAUTH2NothingAfterRevocation(t *testing.T) {
 
 func revoked(t *testing.T, c revocable, at int) {
 	var lost atomic.Bool
-	change := func(f *fleet) {
-		f.options.Principal = func(context.Context, *mcp.RequestExtra) string { return "ann" }
-		f.options.Authorize = func(ctx context.Context, principal, _ string, _ json.RawMessage) error {
+	change := func(o *Options) {
+		o.Principal = func(context.Context, *mcp.RequestExtra) string { return "ann" }
+		o.Authorize = func(ctx context.Context, principal, _ string, _ json.RawMessage) error {
 			if got := PrincipalOf(ctx); got != principal {
 				t.Errorf("Authorize is called for %q with the principal %q in its context", principal, got)
 			}
@@ -57,10 +58,13 @@ func revoked(t *testing.T, c revocable, at int) {
 			}
 			return nil
 		}
-		f.options.Visible = func(context.Context, string, string) bool { return !c.hidden || !lost.Load() }
+		o.Visible = func(context.Context, string, string) bool { return !c.hidden || !lost.Load() }
 	}
-	sail(t, 2, change, func(t *testing.T, f *fleet) {
-		here := f.members[0]
+	synctest.Test(t, func(t *testing.T) {
+		shared := memcluster.New()
+		f := newFleet(t, change, shared.Open(), shared.Open())
+		w := f.world(t, 0)
+		here, emitter := w.Server, f.emitters[0]
 		if err := here.AddReadTools(readTool("e")); err != nil {
 			t.Fatal(err)
 		}
@@ -71,12 +75,11 @@ func revoked(t *testing.T, c revocable, at int) {
 			w.WriteHeader(http.StatusServiceUnavailable)
 			return true
 		})
-		w := &world{Server: here.Server, t: t, r: f.r}
 		w.subscribe("ann", params(plain, secretA, ""))
 		w.settle(5 * time.Second)
-		emit(t, here.emitter, incident{ID: "before"})
-		opened := streamAs(t, here.Server, "ann", `{"name":"e"}`)
-		bootstrap := pollAs(t, here.Server, "ann", `{"name":"e"}`)
+		emit(t, emitter, incident{ID: "before"})
+		opened := streamAs(t, here, "ann", `{"name":"e"}`)
+		bootstrap := pollAs(t, here, "ann", `{"name":"e"}`)
 		cursor, err := json.Marshal(bootstrap.Cursor)
 		if err != nil {
 			t.Fatal(err)
@@ -93,7 +96,7 @@ func revoked(t *testing.T, c revocable, at int) {
 			go func() { text := call(); ch <- answer{text, time.Now()} }()
 		}
 		waits("poll", func() string {
-			raw, rerr := call(here.Server, "ann", wire.MethodPoll, fmt.Sprintf(`{"name":"e","cursor":%s,"timeoutMs":25000}`, cursor))
+			raw, rerr := call(here, "ann", wire.MethodPoll, fmt.Sprintf(`{"name":"e","cursor":%s,"timeoutMs":25000}`, cursor))
 			return fmt.Sprint(string(raw), rerr)
 		})
 		if err := here.AddWaitTool(); err != nil {
@@ -103,7 +106,7 @@ func revoked(t *testing.T, c revocable, at int) {
 			WaitTool: `{"events":[{"name":"e"}],"waitSeconds":50}`,
 			"read_e": fmt.Sprintf(`{"cursor":%s,"waitSeconds":50}`, cursor),
 		} {
-			session := connect(t, here.Server)
+			session := connect(t, here)
 			waits(name, func() string {
 				res := session.send("tools/call", fmt.Sprintf(`{"name":%q,"arguments":%s,%s}`, name, args, statelessMeta))
 				return fmt.Sprint(string(res.Result), res.Error)
@@ -112,12 +115,12 @@ func revoked(t *testing.T, c revocable, at int) {
 		w.settle(time.Second)
 
 		lost.Store(true)
-		if err := c.do(f.members[at].Server, t.Context()); err != nil {
+		if err := c.do(f.servers[at], t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		began, bound := time.Now(), time.Duration(at)*2*time.Second
 		time.Sleep(bound)
-		emit(t, here.emitter, incident{ID: "after"})
+		emit(t, emitter, incident{ID: "after"})
 		w.settle(time.Minute)
 		for kind, ch := range answers {
 			a := <-ch

@@ -163,23 +163,17 @@ func TestREP8EmittingAsksForTheTimeAgain(t *testing.T) {
 func TestREP8TimesAreTheStores(t *testing.T) {
 	const by = -50 * time.Hour
 	t.Parallel() // it waits for leases
-	_, open := onPostgres(t)
-	f := newFleet(t, open)
-	o := f.options
-	st := open().(*postgres.Store)
-	o.Store = shifted{st, by}
-	s := newServer(t, o)
-	e := register(t, s, "e", Hooks[filterArgs, incident]{})
-	m := &sailor{Server: s, store: st, emitter: e, name: "shifted"}
-	f.members = append(f.members, m)
+	st := openShared(t, pgtest.Schema(t), postgres.Options{})
+	f := newFleet(t, nil, shifted{st, by})
+	w := f.world(t, 0)
+	s, e := w.Server, f.emitters[0]
 	close := func(what string, at time.Time, after time.Duration) {
 		t.Helper()
 		if d := time.Until(at) - by - after; d > time.Minute || d < -time.Minute {
 			t.Errorf("%s is %v, %v from the store's time", what, at, d)
 		}
 	}
-	f.settled()
-	got := m.subscribe(t, "ann", params(plain, secretA, `,"ttlMs":3600000`))
+	got := w.subscribe("ann", params(plain, secretA, `,"ttlMs":3600000`))
 	close("refreshBefore", time.Now().Add(got.until(t)), time.Hour)
 	emit(t, e, incident{ID: "1"})
 	waitUntil(t, "the delivery", func() bool { return len(f.r.to(plain)) == 1 })
@@ -199,7 +193,7 @@ func TestREP8TimesAreTheStores(t *testing.T) {
 	if err := s.Admin().Pause(t.Context(), got.ID); err != nil {
 		t.Fatal(err)
 	}
-	m.subscribe(t, "ann", params(plain, secretB, ""))
+	w.subscribe("ann", params(plain, secretB, ""))
 	r, _, err := st.Subscription(t.Context(), got.ID)
 	if err != nil {
 		t.Fatal(err)

@@ -45,7 +45,7 @@ type test struct {
 
 // Run runs the suite.
 func Run(t *testing.T, e Engine) {
-	for _, tests := range [][]test{ownerTests, elsewhereTests, orderTests, streamTests, checkTests, operatorTests} {
+	for _, tests := range [][]test{ownerTests, elsewhereTests, orderTests, streamTests, checkTests, operatorTests, buildTests} {
 		for _, c := range tests {
 			t.Run(c.name, func(t *testing.T) {
 				if c.long && !e.Bubble {
