@@ -12,8 +12,7 @@ import (
 
 // TestSRV8ReplayStaleCursor replays a subscription from cursors that do not belong to the log as it is (SRV-8).
 func TestSRV8ReplayStaleCursor(t *testing.T) {
-	bubble(t, nil, func(w *world) {
-		t := w.t
+	bubble(t, nil, func(t *testing.T, w *world) {
 		e := register(t, w.Server, "e", Hooks[filterArgs, incident]{})
 		s := w.subscribe("alice", params(plain, secretA, ""))
 		emit(t, e, incident{ID: "i1"})
@@ -47,8 +46,7 @@ func TestSRV8ReplayStaleCursor(t *testing.T) {
 
 // TestSRV8AllowOrigin lifts the rules about scheme and address for one exact origin (SRV-8).
 func TestSRV8AllowOrigin(t *testing.T) {
-	bubble(t, nil, func(w *world) {
-		t := w.t
+	bubble(t, nil, func(t *testing.T, w *world) {
 		register(t, w.Server, "e", Hooks[filterArgs, incident]{})
 		const local = "http://127.0.0.1:9000/hook"
 		_, rerr := call(w.Server, "alice", wire.MethodSubscribe, params(local, secretA, ""))

@@ -29,8 +29,8 @@ func ofSize(n int) string {
 // CAP-5: arguments above the bound are refused by every method that takes some, with the member, the
 // bound and the size, and nothing of them is kept.
 func TestArgumentsAreBounded(t *testing.T) {
-	bubble(t, func(o *Options) { o.MaxArguments = 3000 }, func(w *world) {
-		t, s := w.t, w.Server
+	bubble(t, func(o *Options) { o.MaxArguments = 3000 }, func(t *testing.T, w *world) {
+		s := w.Server
 		calls := &journal{}
 		register(t, s, "e", Hooks[filterArgs, incident]{OnSubscribe: func(_ context.Context, sub Subscription, _ *filterArgs) error {
 			calls.add(sub.Mode)
@@ -122,8 +122,7 @@ func TestArgumentsAreBoundedWrittenOut(t *testing.T) {
 
 // CAP-5: a record that was stored under a larger bound is taken up, delivered to and refreshed.
 func TestStoredArgumentsAreExempt(t *testing.T) {
-	bubble(t, func(o *Options) { durably(o); o.MaxArguments = 10_000 }, func(w *world) {
-		t := w.t
+	bubble(t, func(o *Options) { durably(o); o.MaxArguments = 10_000 }, func(t *testing.T, w *world) {
 		register(t, w.Server, "e", Hooks[filterArgs, incident]{})
 		p := params(plain, secretA, `,"arguments":`+ofSize(9000)+`,"ttlMs":36000000`)
 		s := w.subscribe("ada", p)
@@ -240,8 +239,7 @@ func TestMemoryShares(t *testing.T) {
 
 // CAP-5: webhook subscriptions have the same budget, and whatever ends one gives its charge back.
 func TestMemoryOfWebhooks(t *testing.T) {
-	bubble(t, func(o *Options) { durably(o); o.MemoryQuota.PerPrincipal = 20_000 }, func(w *world) {
-		t := w.t
+	bubble(t, func(o *Options) { durably(o); o.MemoryQuota.PerPrincipal = 20_000 }, func(t *testing.T, w *world) {
 		register(t, w.Server, "e", Hooks[filterArgs, incident]{})
 		args := func(i int) string { return fmt.Sprintf(`{"prefix":"%s%d"}`, strings.Repeat("p", 2000), i) }
 		sub := func(i int) error {

@@ -72,8 +72,7 @@ func TestCUR9DamagedPage(t *testing.T) {
 	bubble(t, func(o *Options) {
 		o.Store = openFile(t, path)
 		o.Logger = slog.New(slog.NewTextHandler(&said, nil))
-	}, func(w *world) {
-		t := w.t.(*testing.T)
+	}, func(t *testing.T, w *world) {
 		e := register(t, w.Server, "e", Hooks[filterArgs, incident]{})
 		start := pollFrom(t, w.Server, nil, "").Cursor
 		w.r.on(refuseAll)

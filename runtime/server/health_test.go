@@ -121,8 +121,7 @@ func TestHealthyOfAHang(t *testing.T) {
 // A server is not ready until every stored subscription was tried once; one that fails is tried again
 // without holding anything up (SUB-11).
 func TestReadyWhenRestored(t *testing.T) {
-	bubble(t, durably, func(w *world) {
-		t := w.t
+	bubble(t, durably, func(t *testing.T, w *world) {
 		register(t, w.Server, "e", Hooks[filterArgs, incident]{})
 		sub := w.subscribe("alice", params(plain, secretA, `,"ttlMs":36000000`))
 		w.restart(nil)

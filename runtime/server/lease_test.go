@@ -38,8 +38,7 @@ func TestPOLL8LeasesAreNotShortened(t *testing.T) {
 // writes them in another way, although new ones of that size are refused.
 // subscriber.Subscriptions.parseArguments carries it.
 func TestSUB4RefreshOfLargeArguments(t *testing.T) {
-	bubble(t, nil, func(w *world) {
-		t := w.t
+	bubble(t, nil, func(t *testing.T, w *world) {
 		register(t, w.Server, "e", Hooks[filterArgs, incident]{})
 		tag := strings.Repeat("x", 1000)
 		long, short := `{"minLevel":1000000000,"tag":"`+tag+`"}`, `{ "tag":"`+tag+`", "minLevel" : 1e9 }`

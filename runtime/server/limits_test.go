@@ -58,7 +58,7 @@ var limits = map[string]limit{
 		}
 	}},
 	"Payload where webhook is offered": {value: bytesText(wire.MaxPayload), exceed: func(t *testing.T) {
-		bubble(t, nil, func(w *world) {
+		bubble(t, nil, func(t *testing.T, w *world) {
 			e := register(t, w.Server, "e", Hooks[filterArgs, incident]{})
 			if err := e.Emit(t.Context(), incident{ID: "x", Service: strings.Repeat("s", wire.MaxPayload)}); !errors.Is(err, events.ErrTooLarge) {
 				t.Error(err)
@@ -405,16 +405,16 @@ func exceedStreams(t *testing.T, o Options) {
 }
 
 func exceedWebhooks(t *testing.T, change func(*Options), n int, principal func(int) string) {
-	bubble(t, change, func(w *world) {
-		register(w.t, w.Server, "e", Hooks[filterArgs, incident]{})
+	bubble(t, change, func(t *testing.T, w *world) {
+		register(t, w.Server, "e", Hooks[filterArgs, incident]{})
 		p := func(i int) string { return params(plain, secretA, fmt.Sprintf(`,"arguments":{"prefix":"%d"}`, i)) }
 		for i := range n {
 			w.subscribe(principal(i), p(i))
 		}
 		_, rerr := call(w.Server, principal(n), wire.MethodSubscribe, p(n))
-		wantError(w.t, rerr, -32013, fmt.Sprintf(`{"limit":"subscriptions","max":%d}`, n))
+		wantError(t, rerr, -32013, fmt.Sprintf(`{"limit":"subscriptions","max":%d}`, n))
 		if len(w.live().Holding().Live) != n {
-			w.t.Errorf("%d live", len(w.live().Holding().Live))
+			t.Errorf("%d live", len(w.live().Holding().Live))
 		}
 	})
 }

@@ -19,8 +19,7 @@ func TestSUB6NoExpiry(t *testing.T) {
 		o.webhook().AllowNoExpiry = true
 		o.webhook().Retry.NoExpiryRemoval = 3 * time.Hour
 		o.webhook().Retry.Schedule = []time.Duration{0, time.Second, time.Second}
-	}, func(w *world) {
-		t := w.t
+	}, func(t *testing.T, w *world) {
 		hooks := &journal{}
 		h := Hooks[filterArgs, incident]{
 			OnSubscribe:   func(context.Context, Subscription, *filterArgs) error { hooks.add("on"); return nil },

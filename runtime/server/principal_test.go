@@ -20,8 +20,7 @@ type requestValue struct{}
 // came first: neither the principal nor a value of the request. Match is asked for each of them.
 // Poll, push and webhook share this.
 func TestTransformIsImpersonal(t *testing.T) {
-	bubble(t, nil, func(w *world) {
-		t := w.t
+	bubble(t, nil, func(t *testing.T, w *world) {
 		var asked journal
 		e := register(t, w.Server, "e", Hooks[filterArgs, incident]{
 			Match: func(ctx context.Context, p *incident, _ *filterArgs) bool {

@@ -179,8 +179,7 @@ func TestPerPrincipal(t *testing.T) {
 			bubble(t, func(o *Options) {
 				o.Principal = func(context.Context, *mcp.RequestExtra) string { return asking }
 				o.Logger = slog.New(slog.NewTextHandler(&logged, nil))
-			}, func(w *world) {
-				t := w.t
+			}, func(t *testing.T, w *world) {
 				e := register(t, w.Server, "e", Hooks[filterArgs, incident]{PerPrincipal: onlyForAnn})
 				if err := errors.Join(w.AddReadTools(readTool("e")), w.AddWaitTool()); err != nil {
 					t.Fatal(err)
@@ -228,8 +227,7 @@ func (j *journal) Write(line []byte) (int, error) {
 // OCC-6: PerPrincipal gets what Transform made, and a copy that others do not see; a stream hears that something is
 // withheld because of a fault, and nothing of what a principal may not see.
 func TestPerPrincipalAfterTransform(t *testing.T) {
-	bubble(t, nil, func(w *world) {
-		t := w.t
+	bubble(t, nil, func(t *testing.T, w *world) {
 		e := register(t, w.Server, "e", Hooks[filterArgs, incident]{
 			Transform: func(_ context.Context, p *incident, _ *filterArgs) error {
 				p.Service += "t"
@@ -269,8 +267,7 @@ func TestPerPrincipalAfterTransform(t *testing.T) {
 func TestPerPrincipalOfCheck(t *testing.T) {
 	for name, o := range map[string][]TypeOption{"each": nil, "shared": {WithSharedCheck()}} {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, nil, func(w *world) {
-				t := w.t
+			bubble(t, nil, func(t *testing.T, w *world) {
 				m := &mailbox{}
 				if err := RegisterCheck(w.Server, incidentType("e"), m.check, Hooks[filterArgs, incident]{PerPrincipal: onlyForAnn}, append(o, WithNextPoll(time.Second))...); err != nil {
 					t.Fatal(err)
@@ -333,8 +330,7 @@ func TestPrivateMembers(t *testing.T) {
 		t.Run(way, func(t *testing.T) {
 			bubble(t, func(o *Options) {
 				o.Principal = func(context.Context, *mcp.RequestExtra) string { return asking }
-			}, func(w *world) {
-				t := w.t
+			}, func(t *testing.T, w *world) {
 				e, err := Register(w.Server, secretType(published.Private{{"/secret": published.Remove}}), Hooks[filterArgs, incident]{})
 				if err = errors.Join(err, w.AddReadTools(readTool("e")), w.AddWaitTool()); err != nil {
 					t.Fatal(err)

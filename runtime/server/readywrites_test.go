@@ -66,26 +66,26 @@ func TestReadyWhileWritesFail(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			st := &fullStore{Store: memory.New()}
-			bubble(t, func(o *Options) { o.Store = st }, func(w *world) {
-				e := register(w.t, w.Server, "e", Hooks[filterArgs, incident]{})
+			bubble(t, func(o *Options) { o.Store = st }, func(t *testing.T, w *world) {
+				e := register(t, w.Server, "e", Hooks[filterArgs, incident]{})
 				st.full.Store(true)
 				for i := range maxFailedWrites {
-					if err := w.Ready(w.t.Context()); err != nil {
-						w.t.Errorf("after %d failed writes: %v", i, err)
+					if err := w.Ready(t.Context()); err != nil {
+						t.Errorf("after %d failed writes: %v", i, err)
 					}
 					if write(w, e) == nil {
-						w.t.Error("a full store took a write")
+						t.Error("a full store took a write")
 					}
 				}
-				if err := w.Ready(w.t.Context()); !errors.Is(err, errFull) || !strings.Contains(err.Error(), "does not take writes") {
-					w.t.Errorf("while every write fails: %v", err)
+				if err := w.Ready(t.Context()); !errors.Is(err, errFull) || !strings.Contains(err.Error(), "does not take writes") {
+					t.Errorf("while every write fails: %v", err)
 				}
 				st.full.Store(false)
 				if err := write(w, e); err != nil {
-					w.t.Error(err)
+					t.Error(err)
 				}
-				if err := w.Ready(w.t.Context()); err != nil {
-					w.t.Errorf("after a write: %v", err)
+				if err := w.Ready(t.Context()); err != nil {
+					t.Errorf("after a write: %v", err)
 				}
 			})
 		})

@@ -262,11 +262,10 @@ type world struct {
 func (w *world) Admin() performed.Admin { return performed.Admin{Admin: w.Server.Admin()} }
 
 // bubble runs f with a server and its receiver; change edits the options before New.
-func bubble(t *testing.T, change func(*Options), f func(w *world)) {
+func bubble(t *testing.T, change func(*Options), f func(t *testing.T, w *world)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, change)
-		f(w)
+		f(t, newWorld(t, change))
 	})
 }
 

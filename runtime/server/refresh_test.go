@@ -16,8 +16,7 @@ func (durableMemory) Durable() bool { return true }
 
 // TestSUB10Principals keeps two principals with one callback and one filter apart (SUB-10).
 func TestSUB10Principals(t *testing.T) {
-	bubble(t, nil, func(w *world) {
-		t := w.t
+	bubble(t, nil, func(t *testing.T, w *world) {
 		e := register(t, w.Server, "e", Hooks[filterArgs, incident]{})
 		a, b := w.subscribe("alice", params(plain, secretA, "")), w.subscribe("bob", params(plain, secretB, ""))
 		if a.ID == b.ID || b.DeliveryStatus != nil {
@@ -38,8 +37,7 @@ func TestSUB10Principals(t *testing.T) {
 func TestSUB4Identity(t *testing.T) {
 	bubble(t, func(o *Options) {
 		o.webhook().AllowReceivers = []string{"https://receiver.test", "https://RECEIVER.test:443"}
-	}, func(w *world) {
-		t := w.t
+	}, func(t *testing.T, w *world) {
 		register(t, w.Server, "e", Hooks[filterArgs, incident]{})
 		id := func(url, arguments string) string {
 			t.Helper()

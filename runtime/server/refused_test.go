@@ -202,7 +202,7 @@ func (c *refusalCase) calls(w *world, f func(method string, rerr *jsonrpc.Error)
 
 // refusing makes a server with one live subscription in each mode, of alice, and the hooks and types
 // that refuse others.
-func refusing(t *testing.T, f func(w *world, st *failingStore, hooks *journal)) {
+func refusing(t *testing.T, f func(t *testing.T, w *world, st *failingStore, hooks *journal)) {
 	st, hooks := &failingStore{Store: memory.New()}, &journal{}
 	bubble(t, func(o *Options) {
 		o.Store, o.MaxStreams = st, 1
@@ -221,8 +221,7 @@ func refusing(t *testing.T, f func(w *world, st *failingStore, hooks *journal)) 
 			}
 			return nil
 		}
-	}, func(w *world) {
-		t := w.t
+	}, func(t *testing.T, w *world) {
 		h := Hooks[filterArgs, incident]{
 			OnSubscribe: func(ctx context.Context, s Subscription, _ *filterArgs) error {
 				switch s.Principal {
@@ -272,7 +271,7 @@ func refusing(t *testing.T, f func(w *world, st *failingStore, hooks *journal)) 
 		streamAs(t, w.Server, "alice", `{"name":"e"}`)
 		w.subscribe("alice", params(plain, secretA, `,"ttlMs":3600000`))
 		w.settle(time.Second)
-		f(w, st, hooks)
+		f(t, w, st, hooks)
 	})
 }
 
@@ -281,8 +280,7 @@ func refusing(t *testing.T, f func(w *world, st *failingStore, hooks *journal)) 
 // subscriptions of somebody else notice nothing (ERR-2, POLL-1, POLL-8, PUSH-1, PUSH-10, SUB-2,
 // SUB-3, SUB-8, VER-3, AUTH-1, CAP-5).
 func TestRefusedLeavesNothing(t *testing.T) {
-	refusing(t, func(w *world, st *failingStore, hooks *journal) {
-		t := w.t
+	refusing(t, func(t *testing.T, w *world, st *failingStore, hooks *journal) {
 		was, goroutines := w.state(), runtime.NumGoroutine()
 		first := len(hooks.lines())
 		for _, c := range refusals {
@@ -343,8 +341,7 @@ func forget(t testing.TB, st *failingStore, principals ...string) {
 // the last byte of its record, until its time is over, and then a refused call leaves nothing of it
 // either (ERR-2, SUB-5, SUB-9, SUB-10, VER-3).
 func TestRefusedRefreshAndUnsubscribe(t *testing.T) {
-	refusing(t, func(w *world, st *failingStore, hooks *journal) {
-		t := w.t
+	refusing(t, func(t *testing.T, w *world, st *failingStore, hooks *journal) {
 		was := w.state()
 		refused := func(what, principal, method, params, fail string, kind wire.Kind) {
 			t.Helper()
@@ -398,8 +395,7 @@ func TestRefusedRefreshAndUnsubscribe(t *testing.T) {
 // TestRefusedAfterShutdown calls a server that has been shut down: nothing begins any more, also no
 // lease, which nobody would end (SRV-6, SRV-3).
 func TestRefusedAfterShutdown(t *testing.T) {
-	refusing(t, func(w *world, st *failingStore, hooks *journal) {
-		t := w.t
+	refusing(t, func(t *testing.T, w *world, st *failingStore, hooks *journal) {
 		if err := w.Shutdown(context.Background()); err != nil {
 			t.Fatal(err)
 		}
@@ -433,8 +429,7 @@ func TestRefusedAfterShutdown(t *testing.T) {
 // TestExpiredTokens opens streams whose token has expired, or expires: they get their final result
 // and leave nothing (AUTH-4, PUSH-8).
 func TestExpiredTokens(t *testing.T) {
-	refusing(t, func(w *world, st *failingStore, hooks *journal) {
-		t := w.t
+	refusing(t, func(t *testing.T, w *world, st *failingStore, hooks *journal) {
 		was := w.state()
 		for _, rest := range []time.Duration{-time.Hour, 0, time.Nanosecond, time.Minute} {
 			r := streamRequest("bob", `{"name":"e"}`)

@@ -33,8 +33,7 @@ func refuseAll(rw http.ResponseWriter, d *delivered) bool {
 // TestSUB11Restart restarts a server over its store: the subscription goes on by itself, with its
 // secrets, its place, its verification and its code family, after OnSubscribe (SUB-11, SRV-3).
 func TestSUB11Restart(t *testing.T) {
-	bubble(t, func(o *Options) { durably(o); o.Codes = CodesAuto }, func(w *world) {
-		t := w.t
+	bubble(t, func(o *Options) { durably(o); o.Codes = CodesAuto }, func(t *testing.T, w *world) {
 		hooks := &journal{}
 		h := Hooks[filterArgs, incident]{
 			OnSubscribe: func(_ context.Context, s Subscription, a *filterArgs) error {
@@ -90,8 +89,7 @@ func TestSUB11Restart(t *testing.T) {
 			t.Errorf("D2: after a refresh by a caller without the extension: %s", got)
 		}
 	})
-	bubble(t, func(o *Options) { durably(o); o.Codes = CodesAuto }, func(w *world) {
-		t := w.t
+	bubble(t, func(o *Options) { durably(o); o.Codes = CodesAuto }, func(t *testing.T, w *world) {
 		register(t, w.Server, "e", Hooks[filterArgs, incident]{})
 		if _, err := w.inside().Call(t.Context(), port.Request{Method: wire.MethodSubscribe, Params: []byte(params(plain, secretA, "")), Principal: "alice", DeclaresExtension: true}); err != nil {
 			t.Fatal(err)
@@ -108,8 +106,7 @@ func TestSUB11Restart(t *testing.T) {
 // TestSUB11OnSubscribeAtRestore holds delivery back until OnSubscribe accepts, tries again when it
 // fails, and ends the subscription when it refuses (SUB-11, SRV-3).
 func TestSUB11OnSubscribeAtRestore(t *testing.T) {
-	bubble(t, durably, func(w *world) {
-		t := w.t
+	bubble(t, durably, func(t *testing.T, w *world) {
 		w.r.on(refuseAll)
 		e := register(t, w.Server, "e", Hooks[filterArgs, incident]{})
 		w.live().Store().PutVerification(t.Context(), store.Verification{Principal: "alice", URL: plain})
@@ -168,8 +165,7 @@ func TestEVOLAtRestart(t *testing.T) {
 		{"EVOL-1 not registered any more", nil, nil, []string{`terminated -32011 NotFound {"kind":"event"}`}},
 		{"webhook is not offered any more", &widened, []TypeOption{WithoutWebhook()}, []string{`terminated -32014 Unsupported {"feature":"deliveryMode","value":"webhook"}`}},
 	} {
-		bubble(t, durably, func(w *world) {
-			t := w.t
+		bubble(t, durably, func(t *testing.T, w *world) {
 			e := register(t, w.Server, "e", Hooks[filterArgs, incident]{})
 			w.subscribe("alice", params(plain, secretA, `,"ttlMs":7200000`))
 			w.r.on(refuseAll)
@@ -232,8 +228,7 @@ func TestTrap15Restart(t *testing.T) {
 		o.Store = s
 		o.webhook().AllowReceivers = []string{"http://receiver.test"}
 		o.webhook().Quota = webhooks.Quota{PerPrincipal: -1}
-	}, func(w *world) {
-		t := w.t
+	}, func(t *testing.T, w *world) {
 		e := register(t, w.Server, "e", Hooks[filterArgs, incident]{})
 		const n = 300
 		for i := range n {
@@ -266,8 +261,7 @@ func TestTrap15Restart(t *testing.T) {
 // lost file: those with replay are told of the gap (CUR-1, D7).
 func TestRestartOfMemoryLog(t *testing.T) {
 	for _, noReplay := range []bool{false, true} {
-		bubble(t, func(o *Options) { o.Store = &forgetfulStore{memory.New()} }, func(w *world) {
-			t := w.t
+		bubble(t, func(o *Options) { o.Store = &forgetfulStore{memory.New()} }, func(t *testing.T, w *world) {
 			typ := incidentType("e")
 			typ.NoReplay = noReplay
 			e, err := Register(w.Server, typ, Hooks[filterArgs, incident]{})
@@ -319,8 +313,7 @@ func TestSUB11StoreOfOnesOwn(t *testing.T) {
 	bubble(t, func(o *Options) {
 		kept := memory.New()
 		o.Store = bareStore{durableMemory{kept}, kept}
-	}, func(w *world) {
-		t := w.t
+	}, func(t *testing.T, w *world) {
 		e := register(t, w.Server, "e", Hooks[filterArgs, incident]{})
 		register(t, w.Server, "gone", Hooks[filterArgs, incident]{})
 		w.subscribe("alice", params(plain, secretA, ""))
@@ -347,8 +340,7 @@ func TestSUB11StoreOfOnesOwn(t *testing.T) {
 
 // TestSUB11OperatorWhileRestoring acts on subscriptions that the restoring has yet to come to.
 func TestSUB11OperatorWhileRestoring(t *testing.T) {
-	bubble(t, durably, func(w *world) {
-		t := w.t
+	bubble(t, durably, func(t *testing.T, w *world) {
 		e := register(t, w.Server, "e", Hooks[filterArgs, incident]{})
 		var alice []subscribed
 		for i := range 20 {

@@ -11,8 +11,7 @@ import (
 // SUB-5, VER-3: the challenge of a refresh that brings a new secret is signed with both, as all else is in
 // the time of grace; an endpoint that knows one of them accepts it.
 func TestSUB5ChallengeOfARotation(t *testing.T) {
-	bubble(t, nil, func(w *world) {
-		t := w.t
+	bubble(t, nil, func(t *testing.T, w *world) {
 		register(t, w.Server, "e", Hooks[filterArgs, incident]{})
 		w.subscribe("alice", params(plain, secretA, ""))
 		if err := w.live().Store().DeleteVerification(t.Context(), "alice", plain); err != nil {
@@ -32,8 +31,7 @@ func TestSUB5ChallengeOfARotation(t *testing.T) {
 // A subscription that ends while its check is asked under a new definition, which hangs, leaves no feed of
 // either definition.
 func TestHangingRebindLeavesNoFeed(t *testing.T) {
-	bubble(t, nil, func(w *world) {
-		t := w.t
+	bubble(t, nil, func(t *testing.T, w *world) {
 		m := &stuckMailbox{free: make(chan struct{})}
 		reg := func() {
 			check := func(ctx context.Context, a filterArgs, cursor string) (events.Page[incident], error) {

@@ -12,8 +12,7 @@ import (
 )
 
 func TestSUB1SubscribeDeliverUnsubscribe(t *testing.T) {
-	bubble(t, nil, func(w *world) {
-		t := w.t
+	bubble(t, nil, func(t *testing.T, w *world) {
 		e := register(t, w.Server, "e", Hooks[filterArgs, incident]{})
 		emit(t, e, incident{ID: "before"})
 		s := w.subscribe("alice", params(plain, secretA, ""))

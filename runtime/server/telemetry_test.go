@@ -328,8 +328,7 @@ func TestTraceContext(t *testing.T) {
 			if c.on {
 				o.TraceContext = otelevents.TraceContext
 			}
-		}, func(w *world) {
-			t := w.t
+		}, func(t *testing.T, w *world) {
 			e := register(t, w.Server, "e", Hooks[filterArgs, incident]{})
 			w.subscribe("alice", params(plain, secretA, ""))
 			start := pollFrom(t, w.Server, nil, "").Cursor
@@ -358,8 +357,7 @@ func TestTraceContext(t *testing.T) {
 
 // An occurrence that fits without the trace context fits with the option on, too.
 func TestTraceContextNeverRefuses(t *testing.T) {
-	bubble(t, func(o *Options) { o.TraceContext = otelevents.TraceContext }, func(w *world) {
-		t := w.t
+	bubble(t, func(o *Options) { o.TraceContext = otelevents.TraceContext }, func(t *testing.T, w *world) {
 		schema := json.RawMessage(`{"type":"object"}`)
 		e, err := Register(w.Server, events.Type[filterArgs, map[string]string]{Info: events.Info{Name: "large", Description: "Large.",
 			InputSchema: schema, PayloadSchema: schema}}, Hooks[filterArgs, map[string]string]{})

@@ -93,8 +93,7 @@ func TestTrap15ManyValues(t *testing.T) {
 // shorter and kept in their place. arguments.canonical carries it, with subscription,
 // eventtype.Identify, subscriber.Subscriptions.parseArguments and Server.unsubscribe, which call it.
 func TestTrap9ShorterThanCanonical(t *testing.T) {
-	bubble(t, nil, func(w *world) {
-		t := w.t
+	bubble(t, nil, func(t *testing.T, w *world) {
 		register(t, w.Server, "e", Hooks[filterArgs, incident]{})
 		const short, long = `{"minLevel":1e9}`, `{"minLevel":1000000000}`
 		subscribed := func(arguments string) string {

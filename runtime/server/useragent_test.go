@@ -15,18 +15,18 @@ import (
 // VER-2).
 func TestUserAgent(t *testing.T) {
 	for option, want := range map[string]string{"": "mcpe-gen", "tickets/1.2 (+https://tickets.example.com)": "tickets/1.2 (+https://tickets.example.com)"} {
-		bubble(t, func(o *Options) { o.webhook().Callbacks.UserAgent = option }, func(w *world) {
-			e := register(w.t, w.Server, "e", Hooks[filterArgs, incident]{})
+		bubble(t, func(o *Options) { o.webhook().Callbacks.UserAgent = option }, func(t *testing.T, w *world) {
+			e := register(t, w.Server, "e", Hooks[filterArgs, incident]{})
 			w.r.document = func(rw http.ResponseWriter) { fmt.Fprint(rw, `{"receivers":["/other"]}`) }
 			w.subscribe("carol", params(secure, secretA, ""))
-			if err := e.Emit(w.t.Context(), incident{ID: "x"}); err != nil {
-				w.t.Fatal(err)
+			if err := e.Emit(t.Context(), incident{ID: "x"}); err != nil {
+				t.Fatal(err)
 			}
 			w.settle(time.Second)
 			w.r.mu.Lock()
 			defer w.r.mu.Unlock()
 			if len(w.r.agents) != 3 || slices.ContainsFunc(w.r.agents, func(agent string) bool { return !strings.HasPrefix(agent, want) }) {
-				w.t.Errorf("%q: %q", option, w.r.agents)
+				t.Errorf("%q: %q", option, w.r.agents)
 			}
 		})
 	}

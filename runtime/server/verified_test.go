@@ -22,8 +22,7 @@ func (w *world) verifications() int {
 
 // TestVER3SweptAtStart removes what lapsed while nobody served.
 func TestVER3SweptAtStart(t *testing.T) {
-	bubble(t, durably, func(w *world) {
-		t := w.t
+	bubble(t, durably, func(t *testing.T, w *world) {
 		register(t, w.Server, "e", Hooks[filterArgs, incident]{})
 		w.subscribe("alice", params(plain, secretA, ""))
 		w.unsubscribe("alice", plain)
@@ -46,8 +45,7 @@ func TestVER3Quota(t *testing.T) {
 	bubble(t, func(o *Options) {
 		durably(o)
 		o.webhook().Verify.PerPrincipal, o.webhook().Verify.Total = 3, 5
-	}, func(w *world) {
-		t := w.t
+	}, func(t *testing.T, w *world) {
 		register(t, w.Server, "e", Hooks[filterArgs, incident]{})
 		url := func(i int) string { return fmt.Sprint(plain, "/", i) }
 		w.settle(verify.SweepAtMost / 2)
@@ -83,8 +81,7 @@ func TestVER3QuotaAtOnce(t *testing.T) {
 	bubble(t, func(o *Options) {
 		durably(o)
 		o.webhook().Verify.PerPrincipal, o.webhook().Verify.Budget = 4, 100
-	}, func(w *world) {
-		t := w.t
+	}, func(t *testing.T, w *world) {
 		register(t, w.Server, "e", Hooks[filterArgs, incident]{})
 		w.r.on(func(http.ResponseWriter, *delivered) bool { time.Sleep(time.Second); return false })
 		done := make(chan bool)
@@ -119,8 +116,7 @@ func TestVER3LiveStaysVerified(t *testing.T) {
 	bubble(t, func(o *Options) {
 		durably(o)
 		o.webhook().Verify.CacheFor = time.Minute
-	}, func(w *world) {
-		t := w.t
+	}, func(t *testing.T, w *world) {
 		register(t, w.Server, "e", Hooks[filterArgs, incident]{})
 		w.subscribe("alice", params(plain, secretA, ""))
 		w.settle(20 * time.Minute)
@@ -151,8 +147,7 @@ func TestVER3LiveStaysVerified(t *testing.T) {
 // the id that the call returns (D12).
 func TestVER2AnswerIsFinal(t *testing.T) {
 	for _, status := range []int{301, 307, 400, 404, 408, 410, 425, 429, 500, 502, 503, 504} {
-		bubble(t, durably, func(w *world) {
-			t := w.t
+		bubble(t, durably, func(t *testing.T, w *world) {
 			register(t, w.Server, "e", Hooks[filterArgs, incident]{})
 			w.r.on(func(rw http.ResponseWriter, d *delivered) bool {
 				rw.Header().Set("Retry-After", "1")

@@ -22,8 +22,7 @@ import (
 // TestVER2Challenge looks at the handshake: one signed POST like any delivery, with a nonce of its
 // own each time (VER-2).
 func TestVER2Challenge(t *testing.T) {
-	bubble(t, nil, func(w *world) {
-		t := w.t
+	bubble(t, nil, func(t *testing.T, w *world) {
 		register(t, w.Server, "e", Hooks[filterArgs, incident]{})
 		a := w.subscribe("alice", params(plain, secretA, ""))
 		w.subscribe("bob", params(plain, secretA, ""))
@@ -104,8 +103,7 @@ var answers = []struct {
 // asked once, leaks nothing and leaves nothing behind (VER-2, ERR-1, ERR-2).
 func TestVER2BadAnswers(t *testing.T) {
 	for _, c := range answers {
-		bubble(t, nil, func(w *world) {
-			t := w.t
+		bubble(t, nil, func(t *testing.T, w *world) {
 			hooks := &journal{}
 			register(t, w.Server, "e", Hooks[filterArgs, incident]{OnSubscribe: func(context.Context, Subscription, *filterArgs) error { hooks.add("on"); return nil }})
 			w.r.on(func(rw http.ResponseWriter, d *delivered) bool { c.answer(rw, d); return true })
@@ -135,8 +133,7 @@ func TestVER2NoConnection(t *testing.T) {
 		wantError(t, rerr, -32015, fmt.Sprintf(`{"reason":%q}`, want))
 		w.nothingLeft(nil)
 	}
-	bubble(t, nil, func(w *world) {
-		t := w.t
+	bubble(t, nil, func(t *testing.T, w *world) {
 		register(t, w.Server, "e", Hooks[filterArgs, incident]{})
 		w.r.answer = func(string) ([]string, error) { return nil, &net.DNSError{Err: "LEAK", IsNotFound: true} }
 		ask(t, w, secure, wire.ConnectionRefused)
@@ -144,13 +141,12 @@ func TestVER2NoConnection(t *testing.T) {
 		w.r.network.Close()
 		ask(t, w, secure, wire.ConnectionRefused)
 	})
-	bubble(t, func(o *Options) { o.webhook().Callbacks.TLS = nil }, func(w *world) {
-		register(w.t, w.Server, "e", Hooks[filterArgs, incident]{})
-		ask(w.t, w, secure, wire.TLSError)
+	bubble(t, func(o *Options) { o.webhook().Callbacks.TLS = nil }, func(t *testing.T, w *world) {
+		register(t, w.Server, "e", Hooks[filterArgs, incident]{})
+		ask(t, w, secure, wire.TLSError)
 	})
 	// Rebinding: public when asked, private when dialed (SSRF-1, trap 8).
-	bubble(t, nil, func(w *world) {
-		t := w.t
+	bubble(t, nil, func(t *testing.T, w *world) {
 		register(t, w.Server, "e", Hooks[filterArgs, incident]{})
 		lookups := 0
 		w.r.answer = func(string) ([]string, error) {
@@ -169,8 +165,7 @@ func TestVER2NoConnection(t *testing.T) {
 // TestSSRF1RebindingAtDelivery verifies a callback whose name then moves inside: no delivery
 // reaches it (SSRF-1, SSRF-3, ERR-1, trap 8).
 func TestSSRF1RebindingAtDelivery(t *testing.T) {
-	bubble(t, nil, func(w *world) {
-		t := w.t
+	bubble(t, nil, func(t *testing.T, w *world) {
 		e := register(t, w.Server, "e", Hooks[filterArgs, incident]{})
 		s := w.subscribe("alice", params(secure, secretA, ""))
 		w.settle(10 * time.Minute) // the connection of the handshake is closed
@@ -191,8 +186,7 @@ func TestSSRF1RebindingAtDelivery(t *testing.T) {
 // ports, spellings, principals and answers, and forgets them after a minute (VER-3, trap 7).
 // The budget's begin, enter and leave in internal/webhooks/verify carry it.
 func TestVER3Budget(t *testing.T) {
-	bubble(t, nil, func(w *world) {
-		t := w.t
+	bubble(t, nil, func(t *testing.T, w *world) {
 		register(t, w.Server, "e", Hooks[filterArgs, incident]{})
 		w.r.on(func(rw http.ResponseWriter, d *delivered) bool { rw.WriteHeader(500); return true })
 		over := 0
@@ -231,8 +225,7 @@ func TestVER3Budget(t *testing.T) {
 // The budget's enter carries it, which counts those under way.
 func TestVER3BudgetAtOnce(t *testing.T) {
 	for _, good := range []bool{true, false} {
-		bubble(t, nil, func(w *world) {
-			t := w.t
+		bubble(t, nil, func(t *testing.T, w *world) {
 			register(t, w.Server, "e", Hooks[filterArgs, incident]{})
 			w.r.on(func(rw http.ResponseWriter, d *delivered) bool {
 				time.Sleep(50 * time.Millisecond)
@@ -264,8 +257,7 @@ func TestVER3BudgetAtOnce(t *testing.T) {
 // locks up (VER-3, trap 7).
 // The lock by pair in the verifier's Verify carries it.
 func TestVER3SingleFlight(t *testing.T) {
-	bubble(t, nil, func(w *world) {
-		t := w.t
+	bubble(t, nil, func(t *testing.T, w *world) {
 		register(t, w.Server, "e", Hooks[filterArgs, incident]{})
 		w.r.on(func(rw http.ResponseWriter, d *delivered) bool { time.Sleep(time.Second); return false })
 		var wg sync.WaitGroup

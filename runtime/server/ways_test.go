@@ -15,8 +15,7 @@ import (
 func TestVER1Ways(t *testing.T) {
 	bubble(t, func(o *Options) {
 		o.webhook().AllowReceivers = []string{"https://trusted.test", "https://partly.test:8443/hooks"}
-	}, func(w *world) {
-		t := w.t
+	}, func(t *testing.T, w *world) {
 		register(t, w.Server, "e", Hooks[filterArgs, incident]{})
 		for _, u := range []string{"https://trusted.test/", "https://TRUSTED.test:443/any?x", "https://partly.test:8443/hooks", "https://partly.test:8443/hooks/1", "https://partly.test:8443/x/../hooks/1"} {
 			w.subscribe("alice", params(u, secretA, ""))
@@ -39,8 +38,7 @@ func TestVER1Ways(t *testing.T) {
 			t.Error("VER-3: the record serves another principal")
 		}
 	})
-	bubble(t, nil, func(w *world) {
-		t := w.t
+	bubble(t, nil, func(t *testing.T, w *world) {
 		register(t, w.Server, "e", Hooks[filterArgs, incident]{})
 		w.r.on(func(rw http.ResponseWriter, d *delivered) bool { rw.WriteHeader(500); return d.body.Type != "" })
 		w.r.document = func(rw http.ResponseWriter) {

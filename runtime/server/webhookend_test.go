@@ -58,8 +58,7 @@ func TestEVOLByEnvelope(t *testing.T) {
 			return err
 		}, `terminated -32014 Unsupported {"feature":"deliveryMode","value":"webhook"}`},
 	} {
-		bubble(t, nil, func(w *world) {
-			t := w.t
+		bubble(t, nil, func(t *testing.T, w *world) {
 			hooks := &journal{}
 			h := Hooks[filterArgs, incident]{
 				OnSubscribe:   func(context.Context, Subscription, *filterArgs) error { hooks.add("on"); return nil },
@@ -98,8 +97,7 @@ func TestEVOLByEnvelope(t *testing.T) {
 // TestEVOL1RemovedAndBack removes a type and registers it again: new subscriptions work, and their
 // places survive another restart.
 func TestEVOL1RemovedAndBack(t *testing.T) {
-	bubble(t, durably, func(w *world) {
-		t := w.t
+	bubble(t, durably, func(t *testing.T, w *world) {
 		register(t, w.Server, "e", Hooks[filterArgs, incident]{})
 		w.subscribe("alice", params(plain, secretA, ""))
 		if err := w.Remove("e"); err != nil {
@@ -151,8 +149,7 @@ func TestAUTH2Webhooks(t *testing.T) {
 		bubble(t, func(o *Options) {
 			o.Visible = func(context.Context, string, string) bool { return !now.Load().hidden }
 			o.Authorize = func(context.Context, string, string, json.RawMessage) error { return now.Load().err }
-		}, func(w *world) {
-			t := w.t
+		}, func(t *testing.T, w *world) {
 			register(t, w.Server, "e", Hooks[filterArgs, incident]{})
 			w.subscribe("alice", params(plain, secretA, ""))
 			now.Store(&c.now)
@@ -217,8 +214,7 @@ func TestLIST3Webhook(t *testing.T) {
 // TestHOOK1EmitLimit refuses a payload that no webhook body could hold, when the type offers
 // webhook, and sends the largest possible one (HOOK-1).
 func TestHOOK1EmitLimit(t *testing.T) {
-	bubble(t, nil, func(w *world) {
-		t := w.t
+	bubble(t, nil, func(t *testing.T, w *world) {
 		e := register(t, w.Server, "e", Hooks[filterArgs, incident]{})
 		w.subscribe("alice", params(plain, secretA, ""))
 		big := func(n int) incident { return incident{ID: strings.Repeat("x", n-len(`{"id":""}`))} }
@@ -247,8 +243,7 @@ func TestHOOK1EmitLimit(t *testing.T) {
 
 // TestSRV2TargetedWebhook emits to a subscription by its id (SRV-2).
 func TestSRV2TargetedWebhook(t *testing.T) {
-	bubble(t, durably, func(w *world) {
-		t := w.t
+	bubble(t, durably, func(t *testing.T, w *world) {
 		e := register(t, w.Server, "e", Hooks[filterArgs, incident]{})
 		a := w.subscribe("alice", params(plain, secretA, ""))
 		w.subscribe("bob", params(plain, secretA, ""))
@@ -273,8 +268,7 @@ func TestSRV2TargetedWebhook(t *testing.T) {
 // nothing for the new one (trap 6, HOOK-6). subscriber.newGeneration carries it, and the comparison of generations in
 // the stores and in subscriber.trimmingStore.SaveProgress.
 func TestTrap6UnsubscribeResubscribe(t *testing.T) {
-	bubble(t, nil, func(w *world) {
-		t := w.t
+	bubble(t, nil, func(t *testing.T, w *world) {
 		e := register(t, w.Server, "e", Hooks[filterArgs, incident]{})
 		s := w.subscribe("alice", params(plain, secretA, ""))
 		first := true
@@ -305,8 +299,7 @@ func TestLogsTellNoSecrets(t *testing.T) {
 	var logs bytes.Buffer
 	bubble(t, func(o *Options) {
 		o.Logger = slog.New(slog.NewJSONHandler(&logs, &slog.HandlerOptions{Level: slog.LevelDebug}))
-	}, func(w *world) {
-		t := w.t
+	}, func(t *testing.T, w *world) {
 		e := register(t, w.Server, "e", Hooks[filterArgs, incident]{})
 		s := w.subscribe("alice", params(plain+"?token=URLSECRET", secretA, ""))
 		w.subscribe("alice", params(plain+"?token=URLSECRET", secretB, ""))

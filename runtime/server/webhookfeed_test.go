@@ -20,8 +20,7 @@ import (
 // failing upstream, which is a silent retry, and after a restart from the upstream's cursor with
 // nothing missing (SRV-1, CUR-1, PUSH-5, SUB-11).
 func TestWebhookOfCheck(t *testing.T) {
-	bubble(t, durably, func(w *world) {
-		t := w.t
+	bubble(t, durably, func(t *testing.T, w *world) {
 		m := &mailbox{page: 3}
 		registerMailbox(t, w.Server, m, WithNextPoll(time.Second))
 		m.put("alice", mail("history"))
@@ -89,8 +88,7 @@ func byNumber(a, b string) int {
 // TestWebhookOfCheckKeepsUnsettled kills a server while some deliveries of a check have failed and
 // later ones have not: what is unsettled comes again from the upstream (HOOK-6, SUB-11).
 func TestWebhookOfCheckKeepsUnsettled(t *testing.T) {
-	bubble(t, durably, func(w *world) {
-		t := w.t
+	bubble(t, durably, func(t *testing.T, w *world) {
 		m := &mailbox{}
 		registerMailbox(t, w.Server, m, WithNextPoll(time.Second))
 		w.subscribe("alice", params(plain, secretA, ""))
@@ -115,8 +113,7 @@ func TestWebhookOfCheckKeepsUnsettled(t *testing.T) {
 
 // TestWebhookOfCheckTruncated tells by a gap envelope that the upstream lost its place (HOOK-7).
 func TestWebhookOfCheckTruncated(t *testing.T) {
-	bubble(t, nil, func(w *world) {
-		t := w.t
+	bubble(t, nil, func(t *testing.T, w *world) {
 		m := &mailbox{}
 		registerMailbox(t, w.Server, m, WithNextPoll(time.Second))
 		w.subscribe("alice", params(plain, secretA, ""))
@@ -137,8 +134,7 @@ func TestWebhookOfCheckTruncated(t *testing.T) {
 // TestWebhookOfBoth delivers what is emitted and what a check finds, once when it comes both ways,
 // and goes on from both places after a restart (SRV-1).
 func TestWebhookOfBoth(t *testing.T) {
-	bubble(t, durably, func(w *world) {
-		t := w.t
+	bubble(t, durably, func(t *testing.T, w *world) {
 		m := &mailbox{}
 		reg := func() *Emitter[incident] {
 			e, err := RegisterBoth(w.Server, incidentType("e"), m.check, Hooks[filterArgs, incident]{}, WithNextPoll(time.Second))
@@ -178,8 +174,7 @@ func TestWebhookOfBoth(t *testing.T) {
 // and nobody's mail goes to another principal (SRV-5, trap 11).
 // upstream.acquireFeed carries it: the key of a feed has the principal.
 func TestWebhookFeedsAreShared(t *testing.T) {
-	bubble(t, nil, func(w *world) {
-		t := w.t
+	bubble(t, nil, func(t *testing.T, w *world) {
 		m := &mailbox{}
 		registerMailbox(t, w.Server, m, WithNextPoll(10*time.Second))
 		a := w.subscribe("alice", params(plain, secretA, ""))
@@ -206,8 +201,7 @@ func TestWebhookFeedsAreShared(t *testing.T) {
 // moment at which the request came, for logs and for checks (SUB-1).
 func TestSUB1NowIsFixedAtArrival(t *testing.T) {
 	for _, check := range []bool{false, true} {
-		bubble(t, nil, func(w *world) {
-			t := w.t
+		bubble(t, nil, func(t *testing.T, w *world) {
 			m := &mailbox{}
 			var e *Emitter[incident]
 			if check {
@@ -239,8 +233,7 @@ func TestSUB1NowIsFixedAtArrival(t *testing.T) {
 // TestOCC4TransformFailure turns an occurrence that Transform spoils into a gap for that
 // subscription; the author hears of it, and the others get theirs (OCC-4).
 func TestOCC4TransformFailure(t *testing.T) {
-	bubble(t, nil, func(w *world) {
-		t := w.t
+	bubble(t, nil, func(t *testing.T, w *world) {
 		e := register(t, w.Server, "e", Hooks[filterArgs, incident]{Transform: func(_ context.Context, p *incident, a *filterArgs) error {
 			if a.Redact {
 				p.Secret = strings.Repeat("x", 50)
@@ -265,8 +258,7 @@ func TestOCC4TransformFailure(t *testing.T) {
 // TestWebhookSlowUpstream hangs a check: a refresh is answered, and the other subscriptions are
 // delivered to and their progress is stored, as if nothing were (HOOK-4).
 func TestWebhookSlowUpstream(t *testing.T) {
-	bubble(t, durably, func(w *world) {
-		t := w.t
+	bubble(t, durably, func(t *testing.T, w *world) {
 		m := &mailbox{}
 		hang := make(chan struct{})
 		var hanging atomic.Bool

@@ -51,14 +51,13 @@ func TestHOOK4HangingCheck(t *testing.T) {
 	for _, source := range []string{"check", "both"} {
 		for _, cause := range []string{"catching up", "a new definition", "the end of the server", "unsubscribing"} {
 			t.Run(source+", "+cause, func(t *testing.T) {
-				bubble(t, oneWorker, func(w *world) { hangs(w, source, cause) })
+				bubble(t, oneWorker, func(t *testing.T, w *world) { hangs(t, w, source, cause) })
 			})
 		}
 	}
 }
 
-func hangs(w *world, source, cause string) {
-	t := w.t
+func hangs(t *testing.T, w *world, source, cause string) {
 	m := &stuckMailbox{mailbox: mailbox{page: 2}, free: make(chan struct{})}
 	registered := func() {
 		var err error
@@ -148,8 +147,7 @@ func hangs(w *world, source, cause string) {
 // What a check found is kept until it is settled, up to a number of bytes: then the check is asked no
 // more until something is. subscriber.feedReader.full carries it (CAP-5).
 func TestFoundIsBounded(t *testing.T) {
-	bubble(t, nil, func(w *world) {
-		t := w.t
+	bubble(t, nil, func(t *testing.T, w *world) {
 		const each = 200 << 10
 		m := &mailbox{page: 10}
 		registerMailbox(t, w.Server, m, WithNextPoll(time.Second))
@@ -197,8 +195,7 @@ func TestHOOK4HangingTransform(t *testing.T) {
 		oneWorker(o)
 		o.webhook().Retry.Workers = workers
 	}
-	bubble(t, few, func(w *world) {
-		t := w.t
+	bubble(t, few, func(t *testing.T, w *world) {
 		var hung atomic.Int64
 		free := make(chan struct{})
 		e := register(t, w.Server, "e", Hooks[filterArgs, incident]{Transform: func(ctx context.Context, _ *incident, a *filterArgs) error {

@@ -23,8 +23,7 @@ func TestHOOK10Identity(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	bubble(t, func(o *Options) { o.webhook().Identity = identity }, func(w *world) {
-		t := w.t
+	bubble(t, func(o *Options) { o.webhook().Identity = identity }, func(t *testing.T, w *world) {
 		e := register(t, w.Server, "e", Hooks[filterArgs, incident]{})
 		w.subscribe("alice", params(plain, secretA, ""))
 		emit(t, e, incident{ID: "i1"})
@@ -46,8 +45,7 @@ func TestHOOK10Identity(t *testing.T) {
 // TestVerificationMetric counts verifications by method and outcome.
 func TestVerificationMetric(t *testing.T) {
 	m := &metertest.Meter{}
-	bubble(t, func(o *Options) { o.Telemetry = m.Recorder(nil) }, func(w *world) {
-		t := w.t
+	bubble(t, func(o *Options) { o.Telemetry = m.Recorder(nil) }, func(t *testing.T, w *world) {
 		register(t, w.Server, "e", Hooks[filterArgs, incident]{})
 		w.subscribe("alice", params(plain, secretA, ""))
 		w.r.on(refuseAll)

@@ -12,7 +12,7 @@ import (
 // many principals' endpoints at the same host, which nobody has challenged, hang.
 func TestHOOK4ChallengeIsProof(t *testing.T) {
 	trusted := func(o *Options) { o.webhook().AllowReceivers = []string{"http://receiver.test/trusted"} }
-	bubble(t, trusted, func(w *world) {
+	bubble(t, trusted, func(t *testing.T, w *world) {
 		w.r.on(func(_ http.ResponseWriter, d *delivered) bool {
 			if strings.Contains(d.url, "/trusted/") {
 				time.Sleep(4 * time.Second)

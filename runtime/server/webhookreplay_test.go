@@ -66,8 +66,7 @@ func (m *hangingMailbox) fall(w *world, principal string) {
 // TestSRV8ReplayHangs replays from a check that does not answer: the request fails in time and without holding up the
 // subscriber, and the subscription goes on as if nothing had been asked.
 func TestSRV8ReplayHangs(t *testing.T) {
-	bubble(t, durably, func(w *world) {
-		t := w.t
+	bubble(t, durably, func(t *testing.T, w *world) {
 		m := &hangingMailbox{}
 		m.register(t, w.Server)
 		s := w.subscribe("slow", params(plain, secretA, ""))
@@ -106,8 +105,7 @@ func TestSRV8ReplayHangs(t *testing.T) {
 // TestSRV8ReplayOrder closes the old reader as late as can be and as early: the feed that both
 // share is never given up between them, so the check is not asked by Replay itself.
 func TestSRV8ReplayOrder(t *testing.T) {
-	bubble(t, durably, func(w *world) {
-		t := w.t
+	bubble(t, durably, func(t *testing.T, w *world) {
 		m := &hangingMailbox{}
 		m.register(t, w.Server)
 		s := w.subscribe("slow", params(plain, secretA, ""))
@@ -131,8 +129,7 @@ func TestSRV8ReplayOrder(t *testing.T) {
 // TestSRV8ReplayKeepsUnsettled replays a subscription to a check from a cursor after something that is still being
 // retried: that comes too. Package subscriber tests the same for a log.
 func TestSRV8ReplayKeepsUnsettled(t *testing.T) {
-	bubble(t, durably, func(w *world) {
-		t := w.t
+	bubble(t, durably, func(t *testing.T, w *world) {
 		m := &hangingMailbox{}
 		m.register(t, w.Server)
 		s := w.subscribe("alice", params(plain, secretA, ""))
@@ -157,8 +154,7 @@ func TestSRV8ReplayKeepsUnsettled(t *testing.T) {
 // TestCUR7NoReplayNoGap loses what cannot be sent to a webhook of a type without replay, without a gap, which would have
 // no cursor (CUR-7).
 func TestCUR7NoReplayNoGap(t *testing.T) {
-	bubble(t, nil, func(w *world) {
-		t := w.t
+	bubble(t, nil, func(t *testing.T, w *world) {
 		typ := incidentType("e")
 		typ.NoReplay = true
 		e, err := Register(w.Server, typ, Hooks[filterArgs, incident]{Transform: func(_ context.Context, p *incident, a *filterArgs) error {
@@ -184,8 +180,7 @@ func TestCUR7NoReplayNoGap(t *testing.T) {
 // TestSUB11HangingCheck restarts while the check of one principal hangs: the others' subscriptions
 // come back and are delivered to, and the slow one goes on when the check answers.
 func TestSUB11HangingCheck(t *testing.T) {
-	bubble(t, durably, func(w *world) {
-		t := w.t
+	bubble(t, durably, func(t *testing.T, w *world) {
 		m := &hangingMailbox{}
 		m.register(t, w.Server)
 		for i := range 4 { // whatever the order in which they are restored
@@ -218,8 +213,7 @@ func TestSUB11HangingCheck(t *testing.T) {
 // TestSUB1HangingCheck bounds a subscribe whose check does not answer: without a cursor it is an
 // upstream error and leaves nothing, with one the subscription begins there.
 func TestSUB1HangingCheck(t *testing.T) {
-	bubble(t, durably, func(w *world) {
-		t := w.t
+	bubble(t, durably, func(t *testing.T, w *world) {
 		m := &hangingMailbox{}
 		m.register(t, w.Server)
 		s := w.subscribe("slow", params(plain, secretA, ""))
@@ -250,8 +244,7 @@ func TestSUB1HangingCheck(t *testing.T) {
 // TestD7TruncatedOnce tells of a place that the upstream has lost in the response, and not by an
 // envelope as well (D7).
 func TestD7TruncatedOnce(t *testing.T) {
-	bubble(t, durably, func(w *world) {
-		t := w.t
+	bubble(t, durably, func(t *testing.T, w *world) {
 		m := &hangingMailbox{}
 		m.register(t, w.Server)
 		s := w.subscribe("alice", params(plain, secretA, ""))

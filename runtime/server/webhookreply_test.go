@@ -36,8 +36,7 @@ func TestHOOK5ReactivatedAfterResponse(t *testing.T) {
 	bubble(t, func(o *Options) {
 		durably(o)
 		o.webhook().Retry.Suspend.Min, o.webhook().Retry.Suspend.Span = 2, -1
-	}, func(w *world) {
-		t := w.t
+	}, func(t *testing.T, w *world) {
 		e := register(t, w.Server, "e", Hooks[filterArgs, incident]{})
 		w.subscribe("alice", params(plain, secretA, ""))
 		w.settle(time.Second)

@@ -20,8 +20,7 @@ import (
 // nothing is left (trap 6, trap 7, SRV-3).
 func TestStorm(t *testing.T) {
 	for range 2 {
-		bubble(t, durably, func(w *world) {
-			t := w.t
+		bubble(t, durably, func(t *testing.T, w *world) {
 			var mu sync.Mutex
 			on := map[string]int{}
 			h := Hooks[filterArgs, incident]{

@@ -34,8 +34,7 @@ func TestSUB6GrantEndsWithToken(t *testing.T) {
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			change := func(o *Options) { o.webhook().EndWithToken, o.webhook().AllowNoExpiry = row.end, false }
-			bubble(t, change, func(w *world) {
-				t := w.t
+			bubble(t, change, func(t *testing.T, w *world) {
 				e := register(t, w.Server, "e", Hooks[filterArgs, incident]{})
 				subscribe := func(token time.Duration) time.Duration {
 					t.Helper()

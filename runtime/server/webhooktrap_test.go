@@ -42,8 +42,7 @@ func (replacedStore) OpenLog(ctx context.Context, _ string, o store.LogOptions) 
 // stored position of the old one means nothing in it. The comparison of epochs in
 // subscriber.Subscriptions.takeUp carries this (trap 5, SUB-11).
 func TestTrap5ProgressOfAnotherEpoch(t *testing.T) {
-	bubble(t, func(o *Options) { o.Store = replacedStore{memory.New()} }, func(w *world) {
-		t := w.t
+	bubble(t, func(o *Options) { o.Store = replacedStore{memory.New()} }, func(t *testing.T, w *world) {
 		register(t, w.Server, "e", Hooks[filterArgs, incident]{})
 		w.subscribe("alice", params(plain, secretA, "")) // at position 10 of 10
 		w.settle(time.Second)

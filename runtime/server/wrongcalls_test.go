@@ -146,8 +146,7 @@ func TestWrongCalls(t *testing.T) {
 				}
 				return nil
 			}
-		}, func(w *world) {
-			t := w.t
+		}, func(t *testing.T, w *world) {
 			hooks := &journal{}
 			h := Hooks[filterArgs, incident]{OnSubscribe: func(_ context.Context, s Subscription, _ *filterArgs) error { hooks.add(s.ID); return nil }}
 			register(t, w.Server, "e", h)
