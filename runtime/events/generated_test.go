@@ -6,7 +6,6 @@ import (
 
 	"github.com/mcpe-gen/mcpe-gen/internal/codec"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
-	"github.com/mcpe-gen/mcpe-gen/runtime/impl/eventsimpl"
 )
 
 // The types below have the shape that the generator gives them.
@@ -31,30 +30,26 @@ func (v Person) MarshalJSON() ([]byte, error) {
 }
 
 type Incident struct {
-	IncidentID string                    `json:"incidentId"`
-	Severity   Severity                  `json:"severity"`
-	Service    *string                   `json:"service,omitzero"`
-	Reporter   *Person                   `json:"reporter,omitzero"`
-	OpenedAt   events.Time               `json:"openedAt"`
-	ClosedAt   *events.Time              `json:"closedAt,omitzero"`
-	Count      int64                     `json:"count"`
-	Level      *Level                    `json:"level,omitzero"`
-	Small      *int8                     `json:"small,omitzero"`
-	Unsigned   *uint16                   `json:"unsigned,omitzero"`
-	Exact      *json.Number              `json:"exact,omitzero"`
-	Huge       *big.Int                  `json:"huge,omitzero"`
-	Blob       []byte                    `json:"blob,omitzero"`
-	Tags       []string                  `json:"tags"`
-	Labels     map[string]string         `json:"labels"`
-	People     []Person                  `json:"people,omitzero"`
-	Note       events.Optional[string]   `json:"note,omitzero"`
-	Score      events.Optional[int64]    `json:"score,omitzero"`
-	Owner      events.Optional[Person]   `json:"owner,omitzero"`
-	Parent     *Incident                 `json:"parent,omitzero"`
-	Method     *Method                   `json:"method,omitzero"`
-	Methods    []Method                  `json:"methods,omitzero"`
-	ByName     map[string]Method         `json:"byName,omitzero"`
-	Maybe      events.Optional[[]Method] `json:"maybe,omitzero"`
+	IncidentID string                  `json:"incidentId"`
+	Severity   Severity                `json:"severity"`
+	Service    *string                 `json:"service,omitzero"`
+	Reporter   *Person                 `json:"reporter,omitzero"`
+	OpenedAt   events.Time             `json:"openedAt"`
+	ClosedAt   *events.Time            `json:"closedAt,omitzero"`
+	Count      int64                   `json:"count"`
+	Level      *Level                  `json:"level,omitzero"`
+	Small      *int8                   `json:"small,omitzero"`
+	Unsigned   *uint16                 `json:"unsigned,omitzero"`
+	Exact      *json.Number            `json:"exact,omitzero"`
+	Huge       *big.Int                `json:"huge,omitzero"`
+	Blob       []byte                  `json:"blob,omitzero"`
+	Tags       []string                `json:"tags"`
+	Labels     map[string]string       `json:"labels"`
+	People     []Person                `json:"people,omitzero"`
+	Note       events.Optional[string] `json:"note,omitzero"`
+	Score      events.Optional[int64]  `json:"score,omitzero"`
+	Owner      events.Optional[Person] `json:"owner,omitzero"`
+	Parent     *Incident               `json:"parent,omitzero"`
 }
 
 func (v *Incident) UnmarshalJSON(data []byte) error {
@@ -96,48 +91,3 @@ func (v Scores) MarshalJSON() ([]byte, error) {
 	type plain Scores
 	return codec.Encode((plain)(v))
 }
-
-type Method struct{ Value MethodVariant }
-
-type MethodVariant interface{ isMethod() }
-
-// Card carries its tag as a const member.
-type Card struct {
-	Type   string `json:"type"`
-	Number string `json:"number"`
-}
-
-// Bank does not carry its tag.
-type Bank struct {
-	IBAN string `json:"iban"`
-	Fee  *int64 `json:"fee,omitzero"`
-}
-
-type MethodUnknown struct{ Raw json.RawMessage }
-
-func (*Card) isMethod()          {}
-func (*Bank) isMethod()          {}
-func (*MethodUnknown) isMethod() {}
-
-func (v *Bank) UnmarshalJSON(data []byte) error {
-	type plain Bank
-	return codec.Decode(data, (*plain)(v))
-}
-
-func (v Bank) MarshalJSON() ([]byte, error) {
-	type plain Bank
-	return codec.Encode((plain)(v))
-}
-
-var methodUnion = eventsimpl.Union[MethodVariant]{
-	Property: "type",
-	Variants: map[string]func() MethodVariant{
-		"card": func() MethodVariant { return new(Card) },
-		"bank": func() MethodVariant { return new(Bank) },
-	},
-	Unknown: func(raw json.RawMessage) MethodVariant { return &MethodUnknown{Raw: raw} },
-}
-
-func (v *Method) UnmarshalJSON(data []byte) error { return methodUnion.Decode(data, &v.Value) }
-
-func (v Method) MarshalJSON() ([]byte, error) { return methodUnion.Encode(v.Value) }

@@ -3,6 +3,7 @@ package eventsimpl_test
 import (
 	"encoding/json"
 	"errors"
+	"strings"
 	"testing"
 
 	"github.com/mcpe-gen/mcpe-gen/internal/codec"
@@ -81,6 +82,40 @@ func TestUnionKeepsUnknownVariantsRaw(t *testing.T) {
 		}
 		if got := encode(t, m); got != text {
 			t.Errorf("%s is written as %s", text, got)
+		}
+	}
+}
+
+// An Order has a union in each place in which a member can have one.
+type Order struct {
+	Method  *Method                   `json:"method,omitzero"`
+	Methods []Method                  `json:"methods,omitzero"`
+	ByName  map[string]Method         `json:"byName,omitzero"`
+	Maybe   events.Optional[[]Method] `json:"maybe,omitzero"`
+}
+
+func (v *Order) UnmarshalJSON(data []byte) error { return eventsimpl.DecodeStruct(data, v) }
+
+func (v Order) MarshalJSON() ([]byte, error) { return eventsimpl.EncodeStruct(v) }
+
+// A union within another value is written as it was read, and the pointer of an error leads into it.
+func TestUnionWithin(t *testing.T) {
+	const text = `{"method":{"type":"card","number":"4"},"methods":[{"type":"bank","iban":"DE"},{"type":"cash","n":1.50}],` +
+		`"byName":{"x":{"type":"bank","iban":"FR","fee":2}},"maybe":[{"type":"card","number":""}]}`
+	if got := encode(t, decode[Order](t, text)); got != text {
+		t.Errorf("got %s\nwant %s", got, text)
+	}
+	if v := decode[Order](t, `{"methods":[{"type":"bank","iban":"x","fee":70E-1}]}`); *v.Methods[0].Value.(*Bank).Fee != 7 {
+		t.Errorf("got %+v", v)
+	}
+	for _, c := range []struct{ text, pointer, message string }{
+		{`{"methods":[{"type":"bank","iban":"x","fee":true}]}`, "/methods/0/fee", "got boolean, want integer"},
+		{`{"method":[]}`, "/method", "got array, want object"},
+		{`{"method":{"type":"card","type":"bank"}}`, "/method/type", "duplicate object member name"},
+	} {
+		var de *events.DecodeError
+		if err := new(Order).UnmarshalJSON([]byte(c.text)); !errors.As(err, &de) || de.Pointer != c.pointer || !strings.Contains(de.Err.Error(), c.message) {
+			t.Errorf("%s: got %v, want %q: %s", c.text, err, c.pointer, c.message)
 		}
 	}
 }
