@@ -17,9 +17,7 @@ import (
 // first, and is sent again once: by whom has seen the failure and before anybody else has.
 func TestSRV8Abandoned(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := receive(t)
-		b := newBed(t, setup{r: r})
-		e := b.event("e")
+		b, r, e := serve(t)
 		ctx := operator.WithActor(t.Context(), "olga")
 		ann, bob := b.at("ann", "/a"), b.at("bob", "/b")
 		must(t, b.Pause(ctx, bob))
@@ -112,9 +110,7 @@ func TestSRV8Abandoned(t *testing.T) {
 // ended.
 func TestSRV8AbandonedGoesOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := receive(t)
-		b := newBed(t, setup{r: r})
-		e := b.event("e")
+		b, r, e := serve(t)
 		for i := range 3 {
 			b.at(fmt.Sprint("p", i), fmt.Sprint("/", i))
 		}

@@ -17,9 +17,7 @@ import (
 // SRV-8: attempts tell what was sent and what came back, and one occurrence is sent again under its webhook-id.
 func TestSRV8Attempts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := receive(t)
-		b := newBed(t, setup{r: r})
-		e := b.event("e")
+		b, r, e := serve(t)
 		ctx := t.Context()
 		ann, bob := b.subscribe("ann"), b.subscribe("bob")
 		r.on(refuse)

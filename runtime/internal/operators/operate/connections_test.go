@@ -64,9 +64,7 @@ func TestSRV8Connections(t *testing.T) {
 // SRV-8: event types tell what is live of them and how far they are.
 func TestSRV8EventTypes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := receive(t)
-		b := newBed(t, setup{r: r})
-		e := b.event("e")
+		b, r, e := serve(t)
 		b.event("gone")
 		b.check("check")
 		must(t, b.es.Remove("gone"))

@@ -75,9 +75,7 @@ func (b *bed) finds(f operator.Filter, want ...string) {
 // SRV-8: an operator finds what fails, the longest failing first, and what is late, with since when it waits.
 func TestSRV8FailingAndLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := receive(t)
-		b := newBed(t, setup{r: r})
-		e := b.event("e")
+		b, r, e := serve(t)
 		ctx := t.Context()
 		ann, bob, carl := b.at("ann", "/a?token=hidden"), b.at("bob", "/b"), b.at("carl", "/b")
 		b.finds(operator.Filter{Failing: true})
@@ -171,9 +169,7 @@ func TestSRV8FailingElsewhere(t *testing.T) {
 // does to them.
 func TestSRV8LoopOverPages(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := receive(t)
-		b := newBed(t, setup{r: r})
-		e := b.event("e")
+		b, r, e := serve(t)
 		for _, principal := range []string{"ann", "bob", "carl", "dan", "eve"} {
 			b.at(principal, "/"+principal[:1])
 		}

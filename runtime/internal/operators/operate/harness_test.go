@@ -141,6 +141,14 @@ func newBed(t *testing.T, o setup) *bed {
 	return b
 }
 
+// serve returns a bed with the event type "e", and the receiver of its webhooks.
+func serve(t *testing.T) (*bed, *receiver, *eventType) {
+	t.Helper()
+	r := receive(t)
+	b := newBed(t, setup{r: r})
+	return b, r, b.event("e")
+}
+
 // These methods wait until their requests are performed.
 
 func (b *bed) waiting() performed.Admin { return performed.Admin{Admin: b.Admin} }

@@ -40,9 +40,8 @@ func (b *bed) happenings(event string, since, until time.Time, limit int) (w ope
 // all, in pages; attempts between the times count for whatever occurrence they were made.
 func TestSRV8Between(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := receive(t)
-		b := newBed(t, setup{r: r})
-		e, other := b.event("e"), b.event("f")
+		b, r, e := serve(t)
+		other := b.event("f")
 		b.at("ann", "/a")
 		b.at("bob", "/b")
 		e.Emit(incident{ID: "1"})
@@ -93,9 +92,7 @@ func TestSRV8Between(t *testing.T) {
 // endpoint quick.
 func TestSRV8Latency(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := receive(t)
-		b := newBed(t, setup{r: r})
-		e := b.event("e")
+		b, r, e := serve(t)
 		b.at("ann", "/a")
 		b.at("bob", "/b")
 		r.on(func(http.ResponseWriter) { time.Sleep(3 * time.Second) })
@@ -196,9 +193,7 @@ func TestSRV8WhyStatus(t *testing.T) {
 		500: "The receiver fails.", 400: "",
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			r := receive(t)
-			b := newBed(t, setup{r: r})
-			e := b.event("e")
+			b, r, e := serve(t)
 			id := b.at("ann", "/a")
 			r.on(func(w http.ResponseWriter) { w.WriteHeader(status) })
 			for i := range 2 {
@@ -246,9 +241,7 @@ func TestSRV8WhyRetention(t *testing.T) {
 // SRV-8: a retry that a replay has replaced has no time any more, and the last error has one.
 func TestSRV8Superseded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := receive(t)
-		b := newBed(t, setup{r: r})
-		e := b.event("e")
+		b, r, e := serve(t)
 		ctx := t.Context()
 		id := b.at("ann", "/a")
 		i, err := b.Get(ctx, id)

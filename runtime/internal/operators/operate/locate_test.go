@@ -17,9 +17,7 @@ import (
 // E1, SRV-8: a replay begins at a time, a position or a kept event id, and says where and how much follows.
 func TestSRV8ReplaySince(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := receive(t)
-		b := newBed(t, setup{r: r})
-		e := b.event("e")
+		b, r, e := serve(t)
 		ctx := t.Context()
 		ann := b.at("ann", "/a")
 		began := time.Now()
@@ -98,9 +96,7 @@ func TestSRV8ReplaySince(t *testing.T) {
 // nothing more of it is delivered.
 func TestSRV8EndReplay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := receive(t)
-		b := newBed(t, setup{r: r})
-		e := b.event("e")
+		b, r, e := serve(t)
 		ctx := operator.WithActor(t.Context(), "olga")
 		ann, bob := b.at("ann", "/a"), b.at("bob", "/b")
 		for i := range 5 {

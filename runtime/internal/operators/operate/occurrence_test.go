@@ -39,9 +39,7 @@ func (b *bed) becomes(p store.Position, want ...string) {
 // SRV-8: an operator finds an occurrence by its id, and what became of it everywhere.
 func TestSRV8Occurrence(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := receive(t)
-		b := newBed(t, setup{r: r})
-		e := b.event("e")
+		b, r, e := serve(t)
 		b.event("other")
 		ctx := t.Context()
 		ann, bob := b.at("ann", "/a"), b.at("bob", "/b")

@@ -149,9 +149,8 @@ func TestCUR7NoGap(t *testing.T) {
 // SRV-8, PUSH-6: a terminated type stays closed until it is registered again; a terminated subscription just ends.
 func TestSRV8Terminate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := receive(t)
-		b := newBed(t, setup{r: r})
-		e, other := b.event("e"), b.event("other")
+		b, r, e := serve(t)
+		other := b.event("other")
 		b.stream(e, "ann")
 		bob := b.stream(e, "bob")
 		b.stream(other, "eve")
@@ -347,9 +346,7 @@ func TestAUTH2RevokeAfterTheClockWasSetBack(t *testing.T) {
 // AUTH-2, LIST-4: what the hooks refuse or hide by now ends; a hook that fails decides nothing.
 func TestAUTH2Reauthorize(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := receive(t)
-		b := newBed(t, setup{r: r})
-		e := b.event("e")
+		b, r, e := serve(t)
 		for _, p := range []string{"ann", "bob", "eve"} {
 			b.stream(e, p)
 			b.subscribe(p)

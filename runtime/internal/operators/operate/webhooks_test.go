@@ -117,9 +117,7 @@ func TestSRV8Webhooks(t *testing.T) {
 // SRV-8, VER-1: what an operator subscribes is checked, needs no handshake, and ends in time.
 func TestSRV8Subscribe(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := receive(t)
-		b := newBed(t, setup{r: r})
-		e := b.event("e")
+		b, r, e := serve(t)
 		b.event("poll-only", server.WithoutWebhook())
 		b.event("gone")
 		must(t, b.es.Remove("gone"))
