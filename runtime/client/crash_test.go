@@ -46,15 +46,66 @@ func runConsumer() bool {
 	if err != nil {
 		panic(err)
 	}
+	if err := printEach(s); err != nil {
+		panic(err)
+	}
+	return true
+}
+
+// printEach prints the eventId of each item, and waits for a line on stdin before it asks for the next.
+func printEach[A, P any](s *TypedSubscription[A, P]) error {
 	in := bufio.NewScanner(os.Stdin)
 	for ev, err := range s.Events() {
 		if err != nil {
-			panic(err)
+			return err
 		}
 		fmt.Println(ev.ID)
 		in.Scan()
 	}
-	return true
+	return nil
+}
+
+// life starts this test binary with a variable that makes it a program that prints eventIds. It reads up to n of them
+// after the last one, and kills the program.
+func life(t *testing.T, variable string, last, n int) int {
+	t.Helper()
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(exe)
+	cmd.Env = append(os.Environ(), variable)
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd.Stderr = os.Stderr
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	}()
+	lines := bufio.NewScanner(out)
+	for i := 0; i < n && last < crashEvents; i++ {
+		if !lines.Scan() {
+			t.Errorf("the process ended after e%d", last)
+			return last
+		}
+		got := 0
+		fmt.Sscanf(lines.Text(), "e%d", &got)
+		if got != last+1 && !(i == 0 && got == last) {
+			t.Errorf("item %d: %s after e%d", i, lines.Text(), last)
+		}
+		last = got
+		fmt.Fprintln(in)
+	}
+	return last
 }
 
 // CLI-6, section 13: a client that is killed again and again, at any point between two items,
@@ -73,38 +124,15 @@ func TestCLI6Killed(t *testing.T) {
 	}
 	srv := httptest.NewServer(f)
 	defer srv.Close()
-	exe, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
 	for _, mode := range []string{"push", "poll"} {
 		path := filepath.Join(t.TempDir(), "cursors.json")
 		last, lives := 0, 0
-		for last < crashEvents {
+		for last < crashEvents && !t.Failed() {
 			lives++
-			cmd := exec.Command(exe)
-			cmd.Env = append(os.Environ(), consumerVar+"="+srv.URL+" "+mode+" "+path)
-			in, _ := cmd.StdinPipe()
-			out, _ := cmd.StdoutPipe()
-			cmd.Stderr = os.Stderr
-			if err := cmd.Start(); err != nil {
-				t.Fatal(err)
-			}
-			lines := bufio.NewScanner(out)
-			for n := 0; n < 4+lives%5 && last < crashEvents && lines.Scan(); n++ {
-				got := 0
-				fmt.Sscanf(lines.Text(), "e%d", &got)
-				if got != last+1 && !(n == 0 && got == last) {
-					t.Fatalf("%s, life %d, item %d: e%d after e%d", mode, lives, n, got, last)
-				}
-				last = got
-				in.Write([]byte("\n"))
-			}
-			cmd.Process.Kill()
-			cmd.Wait()
+			last = life(t, consumerVar+"="+srv.URL+" "+mode+" "+path, last, 4+lives%5)
 		}
 		if lives < 3 || lives > 12 {
-			t.Errorf("%d lives", lives)
+			t.Errorf("%s: %d lives", mode, lives)
 		}
 	}
 }

@@ -1,14 +1,12 @@
 package client
 
 import (
-	"bufio"
 	"context"
 	"fmt"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -46,12 +44,7 @@ func runHooked() bool {
 	}
 	s, err := Subscribe(ctx, cl, Dynamic("tick"), nil, o...)
 	check(err)
-	in := bufio.NewScanner(os.Stdin)
-	for ev, err := range s.Events() {
-		check(err)
-		fmt.Println(ev.ID)
-		in.Scan()
-	}
+	check(printEach(s))
 	return true
 }
 
@@ -101,7 +94,7 @@ func TestCLI5Killed(t *testing.T) {
 		last, lives := 0, 0
 		for last < crashEvents && !t.Failed() {
 			lives++
-			last = h.life(srv.URL, addr, db, last, 3+lives%5)
+			last = life(t, hookedVar+"="+strings.Join([]string{srv.URL, addr, db}, " "), last, 3+lives%5)
 		}
 		close(done)
 		<-delivered
@@ -109,45 +102,4 @@ func TestCLI5Killed(t *testing.T) {
 			t.Errorf("%d lives", lives)
 		}
 	}
-}
-
-// life is one process: it reads up to n events after the last one, and is killed.
-func (h *hooks) life(url, addr, db string, last, n int) int {
-	exe, err := os.Executable()
-	if err != nil {
-		h.t.Fatal(err)
-	}
-	cmd := exec.Command(exe)
-	cmd.Env = append(os.Environ(), hookedVar+"="+strings.Join([]string{url, addr, db}, " "))
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		h.t.Fatal(err)
-	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		h.t.Fatal(err)
-	}
-	cmd.Stderr = os.Stderr
-	if err := cmd.Start(); err != nil {
-		h.t.Fatal(err)
-	}
-	defer func() {
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait()
-	}()
-	lines := bufio.NewScanner(out)
-	for i := 0; i < n && last < crashEvents; i++ {
-		if !lines.Scan() {
-			h.t.Errorf("the process ended after e%d", last)
-			return last
-		}
-		got := 0
-		fmt.Sscanf(lines.Text(), "e%d", &got)
-		if got != last+1 && !(i == 0 && got == last) {
-			h.t.Errorf("item %d: %s after e%d", i, lines.Text(), last)
-		}
-		last = got
-		fmt.Fprintln(in)
-	}
-	return last
 }
