@@ -32,7 +32,8 @@ func (m mode) waitCall(id, arguments string) string {
 // waitHeader names the tool, as the stateless revision demands.
 var waitHeader = map[string]string{"Mcp-Name": "events_wait"}
 
-// newWaitRig is a rig with the tools for clients that do not support events. What comes of each call of one is told.
+// newWaitRig is a rig with the tools for clients that do not support events. What comes of each call of one and of
+// each poll is told.
 func newWaitRig(t testing.TB, o server.Options) (g *rig, begun, over chan error) {
 	t.Helper()
 	g = newRig(t, o)
@@ -45,7 +46,7 @@ func newWaitRig(t testing.TB, o server.Options) (g *rig, begun, over chan error)
 	begun, over = make(chan error, 10), make(chan error, 10)
 	g.srv.AddReceivingMiddleware(func(next mcp.MethodHandler) mcp.MethodHandler {
 		return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
-			if method != methodCall {
+			if method != methodCall && method != wire.MethodPoll {
 				return next(ctx, method, req)
 			}
 			begun <- nil
@@ -221,70 +222,40 @@ func TestWaitProgressAndEnd(t *testing.T) {
 	}
 }
 
-// POLL-9, SRV-6: a session that is deleted, and a connection that is closed, do not wait for a call that waits.
+// POLL-9, SRV-6: a session that is deleted waits neither for a call that waits nor for a poll that is held.
 func TestWaitDoesNotHoldASession(t *testing.T) {
-	g, begun, over := newWaitRig(t, server.Options{})
 	m := modes[2]
-	c := g.connect(m, HandlerOptions{}).(*httpClient)
-	f := make(chan error, 1)
-	go func() {
-		resp, err := c.do(context.Background(), http.MethodPost, m.waitCall(`7`, `{"events":[{"name":"tick"}],"waitSeconds":55}`), nil)
-		if err == nil {
-			_, _ = io.Copy(io.Discard, resp.Body)
-			resp.Body.Close()
-		}
-		f <- err
-	}()
-	recv(t, begun, "the call")
-	deleted := make(chan error, 1)
-	go func() {
-		resp, err := c.do(context.Background(), http.MethodDelete, "", nil)
-		if err == nil {
-			resp.Body.Close()
-		}
-		deleted <- err
-	}()
-	if err := recv(t, deleted, "the session's end"); err != nil {
-		t.Error(err)
-	}
-	recv(t, over, "the call's end")
-	recv(t, f, "the response")
-}
-
-// POLL-9: neither does a session that is deleted wait for a poll that is held.
-func TestPollDoesNotHoldASession(t *testing.T) {
-	g := newRig(t, server.Options{})
-	m := modes[2]
-	c := g.connect(m, HandlerOptions{}).(*httpClient)
-	cursor := string(member(c.rpc(`6`, wire.MethodPoll, `{"name":"tick"}`).result, "cursor"))
-	begun, over := make(chan struct{}), make(chan struct{})
-	g.srv.AddReceivingMiddleware(func(next mcp.MethodHandler) mcp.MethodHandler {
-		return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
-			if method == wire.MethodPoll {
-				close(begun)
+	for name, request := range map[string]func(cursor string) string{
+		methodCall: func(string) string { return m.waitCall(`7`, `{"events":[{"name":"tick"}],"waitSeconds":55}`) },
+		wire.MethodPoll: func(cursor string) string {
+			return m.request(`7`, wire.MethodPoll, `{"name":"tick","timeoutMs":25000,"cursor":`+cursor+`}`)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g, begun, over := newWaitRig(t, server.Options{})
+			c := g.connect(m, HandlerOptions{}).(*httpClient)
+			cursor := string(member(c.rpc(`6`, wire.MethodPoll, `{"name":"tick"}`).result, "cursor"))
+			recv(t, begun, "the poll for a cursor")
+			recv(t, over, "its end")
+			send := func(method, body string) chan error {
+				done := make(chan error, 1)
+				go func() {
+					resp, err := c.do(context.Background(), method, body, nil)
+					if err == nil {
+						_, _ = io.Copy(io.Discard, resp.Body)
+						resp.Body.Close()
+					}
+					done <- err
+				}()
+				return done
 			}
-			return next(ctx, method, req)
-		}
-	})
-	go func() {
-		defer close(over)
-		resp, err := c.do(context.Background(), http.MethodPost, m.request(`7`, wire.MethodPoll, `{"name":"tick","timeoutMs":25000,"cursor":`+cursor+`}`), nil)
-		if err == nil {
-			_, _ = io.Copy(io.Discard, resp.Body)
-			resp.Body.Close()
-		}
-	}()
-	recv(t, begun, "the poll")
-	deleted := make(chan error, 1)
-	go func() {
-		resp, err := c.do(context.Background(), http.MethodDelete, "", nil)
-		if err == nil {
-			resp.Body.Close()
-		}
-		deleted <- err
-	}()
-	if err := recv(t, deleted, "the session's end"); err != nil {
-		t.Error(err)
+			answer := send(http.MethodPost, request(cursor))
+			recv(t, begun, "the call")
+			if err := recv(t, send(http.MethodDelete, ""), "the session's end"); err != nil {
+				t.Error(err)
+			}
+			recv(t, over, "the call's end")
+			recv(t, answer, "the response")
+		})
 	}
-	recv(t, over, "the poll's end")
 }
