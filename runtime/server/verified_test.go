@@ -142,33 +142,3 @@ func TestVER3LiveStaysVerified(t *testing.T) {
 		}
 	})
 }
-
-// TestVER2AnswerIsFinal challenges once in a call, whatever a receiver asks for by its status, with
-// the id that the call returns (D12).
-func TestVER2AnswerIsFinal(t *testing.T) {
-	for _, status := range []int{301, 307, 400, 404, 408, 410, 425, 429, 500, 502, 503, 504} {
-		bubble(t, durably, func(t *testing.T, w *world) {
-			register(t, w.Server, "e", Hooks[filterArgs, incident]{})
-			w.r.on(func(rw http.ResponseWriter, d *delivered) bool {
-				rw.Header().Set("Retry-After", "1")
-				rw.Header().Set("Location", plain)
-				rw.WriteHeader(status)
-				fmt.Fprintf(rw, `{"challenge":%q}`, d.body.Challenge)
-				return true
-			})
-			_, rerr := call(w.Server, "alice", wire.MethodSubscribe, params(plain, secretA, ""))
-			wantError(t, rerr, -32015, `{"reason":"challenge_failed"}`)
-			w.settle(time.Minute)
-			if n := len(w.r.challenges()); n != 1 {
-				t.Errorf("status %d: %d challenges", status, n)
-			}
-			w.nothingLeft(nil)
-			w.r.on(nil)
-			s := w.subscribe("alice", params(plain, secretA, ""))
-			c := w.r.challenges()
-			if id := c[0].header.Get(wire.HeaderSubscriptionID); id != s.ID || c[1].header.Get(wire.HeaderSubscriptionID) != id {
-				t.Errorf("the challenge named %s, the call %s", id, s.ID)
-			}
-		})
-	}
-}

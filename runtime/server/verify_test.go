@@ -41,6 +41,16 @@ func TestVER2Challenge(t *testing.T) {
 	})
 }
 
+// inVain answers the challenge with a status that asks for another request.
+func inVain(status int) func(w http.ResponseWriter, d *delivered) {
+	return func(w http.ResponseWriter, d *delivered) {
+		w.Header().Set("Retry-After", "1")
+		w.Header().Set("Location", "https://receiver.test/other")
+		w.WriteHeader(status)
+		answerChallenge(w, d)
+	}
+}
+
 // answers are endpoints that do not pass the handshake, and what the subscriber is told.
 var answers = []struct {
 	name   string
@@ -60,24 +70,25 @@ var answers = []struct {
 	{"huge body", func(w http.ResponseWriter, d *delivered) {
 		fmt.Fprintf(w, `{"challenge":%q,"pad":%q}`, d.body.Challenge, strings.Repeat("LEAK", 20_000))
 	}, wire.ChallengeFailed},
-	{"301", func(w http.ResponseWriter, d *delivered) {
-		w.Header().Set("Location", "https://receiver.test/other")
-		w.WriteHeader(301)
-		answerChallenge(w, d)
-	}, wire.ChallengeFailed},
 	{"307", func(w http.ResponseWriter, d *delivered) {
 		w.Header().Set("Location", "http://169.254.169.254/")
 		w.WriteHeader(307)
 	}, wire.ChallengeFailed},
-	{"400", func(w http.ResponseWriter, d *delivered) { w.WriteHeader(400); answerChallenge(w, d) }, wire.ChallengeFailed},
+	{"301", inVain(301), wire.ChallengeFailed},
+	{"400", inVain(400), wire.ChallengeFailed},
 	{"404", func(w http.ResponseWriter, d *delivered) { http.Error(w, "LEAK", http.StatusNotFound) }, wire.ChallengeFailed},
+	{"408", inVain(408), wire.ChallengeFailed},
 	{"410", func(w http.ResponseWriter, d *delivered) { http.Error(w, "LEAK", http.StatusGone) }, wire.ChallengeFailed},
 	{"413", func(w http.ResponseWriter, d *delivered) { http.Error(w, "LEAK", http.StatusRequestEntityTooLarge) }, wire.ChallengeFailed},
-	{"500", func(w http.ResponseWriter, d *delivered) { w.WriteHeader(500); answerChallenge(w, d) }, wire.ChallengeFailed},
+	{"425", inVain(425), wire.ChallengeFailed},
+	{"429", inVain(429), wire.ChallengeFailed},
+	{"500", inVain(500), wire.ChallengeFailed},
+	{"502", inVain(502), wire.ChallengeFailed},
 	{"503", func(w http.ResponseWriter, d *delivered) {
 		w.Header().Set("Retry-After", "1")
 		http.Error(w, "LEAK", http.StatusServiceUnavailable)
 	}, wire.ChallengeFailed},
+	{"504", inVain(504), wire.ChallengeFailed},
 	{"hangs", func(w http.ResponseWriter, d *delivered) { time.Sleep(time.Minute) }, wire.Timeout},
 	{"hangs in the body", func(w http.ResponseWriter, d *delivered) {
 		io.WriteString(w, `{"challenge":`)
@@ -100,7 +111,8 @@ var answers = []struct {
 }
 
 // TestVER2BadAnswers: each endpoint that misbehaves ends in its category within ten seconds, is
-// asked once, leaks nothing and leaves nothing behind (VER-2, ERR-1, ERR-2).
+// asked once, leaks nothing and leaves nothing behind; its challenge names the id that a later call returns (VER-2,
+// ERR-1, ERR-2, D12).
 func TestVER2BadAnswers(t *testing.T) {
 	for _, c := range answers {
 		bubble(t, nil, func(t *testing.T, w *world) {
@@ -120,6 +132,13 @@ func TestVER2BadAnswers(t *testing.T) {
 				t.Errorf("%s: %d challenges, hooks %q", c.name, n, hooks.lines())
 			}
 			w.nothingLeft(hooks)
+			w.r.on(nil)
+			s := w.subscribe("alice", params(secure, secretA, ""))
+			for i, d := range w.r.challenges() {
+				if id := d.header.Get(wire.HeaderSubscriptionID); id != s.ID {
+					t.Errorf("%s: challenge %d named %s, the call %s", c.name, i, id, s.ID)
+				}
+			}
 		})
 	}
 }
