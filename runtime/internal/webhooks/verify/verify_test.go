@@ -208,6 +208,32 @@ func TestVER1Ways(t *testing.T) {
 		g.expect("not covered", "bob", "https://example.com/other", false, "", "/other")
 		time.Sleep(defaultCacheTime)
 		g.expect("by a document of now", "eve", hook, false, "", "GET")
+		g.consents = ""
+		time.Sleep(defaultCacheTime)
+		g.expect("after the document", "mia", hook, false, "", "GET", challenged)
+	})
+	verifying(t, "paths of a document", func(t *testing.T, g *rig) {
+		g.consents = `{"receivers":["/hooks/","/exact"],"later":1}`
+		g.start()
+		for path, want := range map[string]bool{"/hooks/": true, "/hooks/1": true, "/exact": true, "/": false, "/hooks": false, "/hooks/../admin": false,
+			"/hooks/%2e%2e/admin": false, "/hooks%2Fx": false} {
+			u, err := url.Parse("https://example.com" + path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := g.receivers.fetchAndCheck(t.Context(), g.guard, u); got != want {
+				t.Errorf("%s is covered: %v", path, got)
+			}
+		}
+		g.told("fetched once", nil, "", "GET")
+	})
+	verifying(t, "an operator's record", func(t *testing.T, g *rig) {
+		g.start()
+		if err := g.records.PutVerification(t.Context(), store.Verification{Principal: "ann", URL: hook, Method: "stored"}); err != nil {
+			t.Fatal(err)
+		}
+		g.expect("its principal", "ann", hook, false, "")
+		g.expect("another principal", "bob", hook, false, "", "GET", challenged)
 	})
 	verifying(t, "challenge", func(t *testing.T, g *rig) {
 		g.start()
@@ -481,8 +507,8 @@ func TestVER1AllowList(t *testing.T) {
 	}
 	got := map[string]bool{}
 	want := map[string]bool{
-		"https://a.test/x": true, "https://A.test.:443/x": true, "http://a.test/x": false, "https://a.test:444/": false,
-		"http://b.test:8080/hooks": true, "http://b.test:8080/hooks/1": true, "http://b.test:8080/hooksmith": false,
+		"https://a.test/x": true, "https://A.test.:443/x": true, "http://a.test/x": false, "https://a.test:444/": false, "https://sub.a.test/x": false,
+		"http://b.test:8080/hooks": true, "http://b.test:8080/hooks/1": true, "http://b.test:8080/x/../hooks/1": true, "http://b.test:8080/hooksmith": false,
 		"http://b.test:8080/": false, "http://b.test:8080/hooks/../x": false, "http://b.test:8080/hooks/%2e%2e/x": false, "http://b.test/hooks": false,
 		"https://[2001:0db8:0::1]/x": true, "https://[2001:db8::2]/x": false,
 	}
