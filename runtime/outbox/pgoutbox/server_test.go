@@ -24,6 +24,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/server/replicas"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine/enginetest"
 )
 
 const day = 24 * time.Hour
@@ -81,15 +82,6 @@ func newSite(t *testing.T, o server.Options) *site {
 	return s
 }
 
-func until(t *testing.T, what string, f func() bool) {
-	t.Helper()
-	for end := time.Now().Add(time.Minute); !f(); time.Sleep(5 * time.Millisecond) { // by PostgreSQL's clock
-		if time.Now().After(end) {
-			t.Fatalf("never: %s", what)
-		}
-	}
-}
-
 func (s *site) ids(t *testing.T, log string) (ids []string) {
 	t.Helper()
 	l, err := s.store.OpenLog(t.Context(), log, store.LogOptions{})
@@ -139,9 +131,9 @@ func TestOB3WhoMayInsert(t *testing.T) {
 			t.Errorf("the author reads %s", what)
 		}
 	}
-	until(t, "the good one is there", func() bool { return slices.Equal(s.ids(t, "ticket.created"), []string{"good"}) })
+	enginetest.WaitUntil(t, "the good one is there", func() bool { return slices.Equal(s.ids(t, "ticket.created"), []string{"good"}) })
 	var found []operator.Rejected
-	until(t, "the others are rejected", func() bool {
+	enginetest.WaitUntil(t, "the others are rejected", func() bool {
 		found, err = s.Admin().Rejected(t.Context(), 0, 100)
 		must(t, err)
 		return len(found) == len(bad)
@@ -158,11 +150,11 @@ func TestOB3WhoMayInsert(t *testing.T) {
 			}
 		}
 	}
-	until(t, "each is counted", func() bool { return s.meter.Counted()["mcp.events.outbox.rejected"] == int64(len(bad)) })
+	enginetest.WaitUntil(t, "each is counted", func() bool { return s.meter.Counted()["mcp.events.outbox.rejected"] == int64(len(bad)) })
 	pgtest.Exec(t, dsn, `UPDATE `+s.schema+`.rejected SET data = '{"ticketId":"repaired"}' WHERE event_id = 'schema'`)
 	must(t, s.Admin().PutBack(t.Context(), found[2].ID))
 	must(t, s.Admin().Drop(t.Context(), found[0].ID))
-	until(t, "what was repaired is there", func() bool { return slices.Equal(s.ids(t, "ticket.created"), []string{"good", "schema"}) })
+	enginetest.WaitUntil(t, "what was repaired is there", func() bool { return slices.Equal(s.ids(t, "ticket.created"), []string{"good", "schema"}) })
 }
 
 // OB-5: while the logs cannot be appended to, a metric shows the waiting rows. Without the outbox's database, emits
@@ -180,12 +172,12 @@ func TestOB5Away(t *testing.T) {
 	}
 	age := func() float64 { return s.meter.Observed(t)["mcp.events.outbox.age"] }
 	// The owner's lease survives a short time without answers.
-	until(t, "the outbox has an owner", func() bool { _, owned := s.meter.Observed(t)["mcp.events.outbox.age"]; return owned })
+	enginetest.WaitUntil(t, "the outbox has an owner", func() bool { _, owned := s.meter.Observed(t)["mcp.events.outbox.age"]; return owned })
 	s.store.Inject(memcluster.Faults{Fail: func(op string) error { return errTest }})
 	commit("first")
-	until(t, "that it waits is seen", func() bool { return age() > 0.2 })
+	enginetest.WaitUntil(t, "that it waits is seen", func() bool { return age() > 0.2 })
 	s.store.Inject(memcluster.Faults{})
-	until(t, "nothing waits", func() bool { return age() == 0 && len(s.ids(t, "ticket.created")) == 1 })
+	enginetest.WaitUntil(t, "nothing waits", func() bool { return age() == 0 && len(s.ids(t, "ticket.created")) == 1 })
 
 	s.store.Inject(memcluster.Faults{Fail: func(op string) error {
 		if strings.HasPrefix(op, "AppendGroup") {
@@ -194,14 +186,14 @@ func TestOB5Away(t *testing.T) {
 		return nil
 	}})
 	commit("waits")
-	until(t, "that it waits is seen", func() bool { return age() > 0.5 })
+	enginetest.WaitUntil(t, "that it waits is seen", func() bool { return age() > 0.5 })
 	if rows, oldest, _, err := s.box.Waiting(t.Context()); rows != 1 || oldest < 500*time.Millisecond || err != nil {
 		t.Errorf("%d rows wait, for %v, %v", rows, oldest, err)
 	}
 	must(t, s.created.Emit(t.Context(), payload{"T-2"}, events.WithID("beside")))
 	s.store.Inject(memcluster.Faults{})
-	until(t, "what waited is there", func() bool { return len(s.ids(t, "ticket.created")) == 3 })
-	until(t, "nothing waits", func() bool { return age() == 0 })
+	enginetest.WaitUntil(t, "what waited is there", func() bool { return len(s.ids(t, "ticket.created")) == 3 })
+	enginetest.WaitUntil(t, "nothing waits", func() bool { return age() == 0 })
 	s.box.Close()
 	must(t, s.created.Emit(t.Context(), payload{"T-3"}, events.WithID("without-the-database")))
 	if got := s.ids(t, "ticket.created"); !slices.Equal(got, []string{"first", "beside", "waits", "without-the-database"}) {

@@ -17,6 +17,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/testkit/pgtest"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine/enginetest"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/postgres"
 )
 
@@ -150,15 +151,6 @@ func (w *told) all() string {
 	return fmt.Sprint(w.ids)
 }
 
-func waitFor(t *testing.T, what string, f func() bool) {
-	t.Helper()
-	for end := time.Now().Add(time.Minute); !f(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("never: %s", what)
-		}
-	}
-}
-
 // warm waits until the only connection of s knows the statement of an append, so that the next append is a single
 // message, and nothing else uses the connection.
 func warm(t *testing.T, s *postgres.Store, l engine.Log) {
@@ -166,7 +158,7 @@ func warm(t *testing.T, s *postgres.Store, l engine.Log) {
 	if _, _, err := l.AppendOnce(t.Context(), entry("e1"), 0); err != nil {
 		t.Fatal(err)
 	}
-	waitFor(t, "notifications are sent", s.Idle)
+	enginetest.WaitUntil(t, "notifications are sent", s.Idle)
 }
 
 // REP-22: connections are cut after the commit, while the answer is on its way. The error says that the append may
@@ -201,7 +193,7 @@ func TestREP22LostAnswer(t *testing.T) {
 			failed <- err
 		}()
 		if head, err := watch.CatchUp(t.Context(), want); err != nil || head < want {
-			waitFor(t, "the commit", func() bool {
+			enginetest.WaitUntil(t, "the commit", func() bool {
 				head, err := watch.CatchUp(t.Context(), want)
 				return err == nil && head >= want
 			})
@@ -245,7 +237,7 @@ func TestREP22ContextEnds(t *testing.T) {
 	first, second := make(chan error, 1), make(chan error, 1)
 	go func() { _, err := l.Append(ctx, entry("under way")); first <- err }()
 	watch := openLog(t, direct, store.LogOptions{})
-	waitFor(t, "the commit", func() bool {
+	enginetest.WaitUntil(t, "the commit", func() bool {
 		head, err := watch.CatchUp(t.Context(), 2)
 		return err == nil && head == 2
 	})
@@ -321,7 +313,7 @@ func TestREP5DatabaseKilled(t *testing.T) {
 	}
 	for range 2 {
 		n := count()
-		waitFor(t, "some appends", func() bool { return count() > n+20 })
+		enginetest.WaitUntil(t, "some appends", func() bool { return count() > n+20 })
 		if err := c.Crash(); err != nil {
 			t.Fatal(err)
 		}
@@ -329,7 +321,7 @@ func TestREP5DatabaseKilled(t *testing.T) {
 			t.Fatal(err)
 		}
 		n = count()
-		waitFor(t, "some appends after it came back", func() bool { return count() > n+20 })
+		enginetest.WaitUntil(t, "some appends after it came back", func() bool { return count() > n+20 })
 	}
 	close(stop)
 	wg.Wait()
@@ -354,7 +346,7 @@ func TestREP5DatabaseKilled(t *testing.T) {
 			t.Errorf("%s was acknowledged at %d and stands at %d", id, p, stands[id])
 		}
 	}
-	waitFor(t, "everything is told", func() bool {
+	enginetest.WaitUntil(t, "everything is told", func() bool {
 		seen.mu.Lock()
 		defer seen.mu.Unlock()
 		return len(seen.ids) >= len(b.Entries)
@@ -425,7 +417,7 @@ func TestREP19Failover(t *testing.T) {
 	}
 	// The standby has every commit: the test shows what the store concludes from the timeline.
 	at := pgtest.Query(t, primary.URL(), `SELECT pg_current_wal_lsn()`)
-	waitFor(t, "the standby has it all", func() bool {
+	enginetest.WaitUntil(t, "the standby has it all", func() bool {
 		return pgtest.Query(t, standby.URL(), `SELECT pg_last_wal_replay_lsn() >= '`+at+`'`) == "t"
 	})
 	if err := primary.Crash(); err != nil {
@@ -435,7 +427,7 @@ func TestREP19Failover(t *testing.T) {
 		t.Fatal(err)
 	}
 	try := func(l engine.Log) (p store.Position, err error) {
-		waitFor(t, "an answer", func() bool {
+		enginetest.WaitUntil(t, "an answer", func() bool {
 			p, err = l.Append(t.Context(), entry("after"))
 			return err == nil || errors.Is(err, engine.ErrNewEpoch)
 		})

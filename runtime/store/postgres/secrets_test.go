@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/testkit/pgtest"
+	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine/enginetest"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/internal/sqltest"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/postgres"
 )
@@ -53,7 +54,7 @@ func TestNewKey(t *testing.T) {
 	now := open(t, schema, postgres.Options{Key: anotherKey, OldKeys: [][]byte{oneKey}})
 	sqltest.Have(t, now, "sub_1", "sub_2")
 	prefixes := "SELECT string_agg(DISTINCT substring(secrets FROM 1 FOR 5)::text, ' ') = substring((SELECT sealed FROM " + schema + ".store) FROM 1 FOR 5)::text FROM " + schema + ".subscriptions"
-	waitFor(t, "all lie under the new key", func() bool { return pgtest.Query(t, pgtest.URL(t), prefixes) == "t" })
+	enginetest.WaitUntil(t, "all lie under the new key", func() bool { return pgtest.Query(t, pgtest.URL(t), prefixes) == "t" })
 	sqltest.Have(t, told, "sub_1", "sub_2")
 	told.Close()
 	now.Close()

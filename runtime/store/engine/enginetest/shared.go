@@ -159,8 +159,8 @@ func is(t *testing.T, err, want error) {
 	}
 }
 
-// waitUntil waits until f returns true. The test fails if that takes more than a minute.
-func waitUntil(t *testing.T, what string, f func() bool) {
+// WaitUntil waits until f returns true. The test fails if that takes more than a minute.
+func WaitUntil(t *testing.T, what string, f func() bool) {
 	t.Helper()
 	for end := time.Now().Add(time.Minute); !f(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(end) {

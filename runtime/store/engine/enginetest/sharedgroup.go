@@ -65,14 +65,14 @@ func sharedGroup(t *testing.T, a, b engine.Shared) {
 	again := newOutgoings("1", "2", "4", "generated")
 	check.Equal(t, check.Must(a.AppendGroup(ctx, "log", again))(t),
 		[]engine.Appended{{Position: 2}, {Position: 3}, {Position: 7, Fresh: true}, {Position: 6}})
-	waitUntil(t, "the other opener sees it", func() bool { return w.has("4") })
+	WaitUntil(t, "the other opener sees it", func() bool { return w.has("4") })
 	check.Equal(t, w.ids(), []string{"stands", "1", "2", "stands", "3", "generated", "4"})
 
 	// Store b has the log open and immediately sees the entries that it appends. Above excludes the earlier entry.
 	group = newOutgoings("1", "5")
 	group[0].Above = 2
 	check.Equal(t, check.Must(b.AppendGroup(ctx, "log", group))(t), []engine.Appended{{Position: 8, Fresh: true}, {Position: 9, Fresh: true}})
-	waitUntil(t, "it sees them", func() bool { _, head := check.Bounds(t, l); return head == 9 })
+	WaitUntil(t, "it sees them", func() bool { _, head := check.Bounds(t, l); return head == 9 })
 	check.Equal(t, check.Must(b.AppendGroup(ctx, "log", nil))(t), []engine.Appended{})
 
 	// This group has the maximum length and large payloads.
@@ -184,7 +184,7 @@ func sharedEpochs(t *testing.T, a, b engine.Shared) {
 	}
 	for name, two := range logs {
 		for i, s := range []engine.Shared{a, b} {
-			waitUntil(t, "the earlier log has ended", func() bool {
+			WaitUntil(t, "the earlier log has ended", func() bool {
 				_, err := two[i].(engine.Log).CatchUp(ctx, 1)
 				return errors.Is(err, engine.ErrNewEpoch)
 			})
@@ -205,7 +205,7 @@ func sharedEpochs(t *testing.T, a, b engine.Shared) {
 	if states := check.Must(b.States(ctx, "", "", 10))(t); len(states) != 1 {
 		t.Errorf("states %v", states)
 	}
-	waitUntil(t, "the other opener knows the generation", func() bool { return b.Generation() == a.Generation() })
+	WaitUntil(t, "the other opener knows the generation", func() bool { return b.Generation() == a.Generation() })
 	first := logs["log"][0].Epoch()
 	ok(t, b.BeginEpochs(ctx))
 	if again := check.OpenLog(t, b, "log", store.LogOptions{}).Epoch(); again == first {

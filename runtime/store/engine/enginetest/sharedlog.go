@@ -70,7 +70,7 @@ func sharedOrder(t *testing.T, a, b engine.Shared) {
 	wg.Wait()
 	const all = 2 * writers * each
 	for i := range seen {
-		waitUntil(t, "everything is delivered", func() bool { return len(seen[i].all()) >= all })
+		WaitUntil(t, "everything is delivered", func() bool { return len(seen[i].all()) >= all })
 		distinct := map[string]bool{}
 		for n, e := range seen[i].all() {
 			if e.Position != store.Position(n+1) {
@@ -95,7 +95,7 @@ func sharedLate(t *testing.T, a, b engine.Shared) {
 		t.Fatalf("head %d, want 3", head)
 	}
 	check.Add(t, la, 2)
-	waitUntil(t, "two entries are delivered", func() bool { return len(w.all()) == 2 })
+	WaitUntil(t, "two entries are delivered", func() bool { return len(w.all()) == 2 })
 	check.Equal(t, w.ids(), []string{"e4", "e5"})
 	if p, err := lb.Append(t.Context(), check.Entry("mine")); p != 6 || err != nil {
 		t.Fatalf("Append = %d, %v", p, err)
@@ -103,7 +103,7 @@ func sharedLate(t *testing.T, a, b engine.Shared) {
 	check.Equal(t, w.ids(), []string{"e4", "e5", "mine"})
 	sl := lb.(engine.Log)
 	before := time.Now()
-	waitUntil(t, "the log was looked at", func() bool { return sl.Seen().After(before) })
+	WaitUntil(t, "the log was looked at", func() bool { return sl.Seen().After(before) })
 }
 
 func sharedCatchUp(t *testing.T, a, b engine.Shared) {
@@ -184,7 +184,7 @@ func sharedRetention(t *testing.T, a, b engine.Shared) {
 	for more := true; more; {
 		more = check.Must(b.Retain(ctx, h, 8))(t)
 	}
-	waitUntil(t, "the other opener follows", func() bool {
+	WaitUntil(t, "the other opener follows", func() bool {
 		oldest, _ := check.Bounds(t, la)
 		return oldest == 21
 	})

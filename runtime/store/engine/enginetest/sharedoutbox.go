@@ -71,7 +71,7 @@ func sharedOutbox(t *testing.T, a, b engine.Shared, o Shared) {
 	ok(t, second.Commit())
 	drain()
 	drain()
-	waitUntil(t, "everything is delivered", func() bool { return w.has("last") })
+	WaitUntil(t, "everything is delivered", func() bool { return w.has("last") })
 	check.Equal(t, w.ids(), []string{"e0", "e1", "e2", "e3", "e4", "e5", "e6", "last"})
 	last := w.all()[7]
 	if last.Position != 8 || last.Targets[0] != "sub_1" || string(last.Meta) != `{"k":1}` || last.Timestamp.String() != special.Entry.Timestamp.String() {
@@ -96,7 +96,7 @@ func sharedOutboxLate(t *testing.T, a, b engine.Shared, o Shared) {
 	drain()
 	ok(t, early.Commit())
 	drain()
-	waitUntil(t, "the late one is delivered", func() bool { return w.has("early") })
+	WaitUntil(t, "the late one is delivered", func() bool { return w.has("early") })
 	check.Equal(t, w.ids(), []string{"t0", "t1", "t2", "t3", "t4", "early"})
 }
 

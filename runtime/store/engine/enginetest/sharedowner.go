@@ -64,7 +64,7 @@ func sharedLeases(t *testing.T, a, b engine.Shared) {
 	_, err := a.Renew(ctx, last, ttl, nil, nil)
 	is(t, err, engine.ErrFenced)
 	short := check.Must(a.Join(ctx, "short", 10*time.Millisecond, nil, nil))(t)
-	waitUntil(t, "the lease expires", func() bool {
+	WaitUntil(t, "the lease expires", func() bool {
 		return !slices.ContainsFunc(cluster(t, b).Replicas, func(r engine.Replica) bool { return r.Fence == short.Fence })
 	})
 	_, err = a.Renew(ctx, short.Fence, ttl, nil, nil)
