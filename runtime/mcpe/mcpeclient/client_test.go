@@ -139,6 +139,36 @@ func (g *rig) connect(version string) *client.Client {
 	return c
 }
 
+// connected runs f in a bubble with a server and a client that speaks a revision of the protocol to it.
+func connected(t *testing.T, o server.Options, version string, f func(t *testing.T, g *rig, c *client.Client, m *mcpeclient.Client)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		g := newRig(t, o)
+		defer g.stop()
+		c := g.connect(version)
+		defer c.Close()
+		f(t, g, c, mcpeclient.New(c))
+	})
+}
+
+// withoutMCPE runs f in a bubble with a client of a server that has no MCPE.
+func withoutMCPE(t *testing.T, f func(t *testing.T, c *client.Client)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		srv := mcp.NewServer(&mcp.Implementation{Name: "plain", Version: "1"}, nil)
+		c, err := client.Connect(t.Context(), client.Dial(func(context.Context) (mcp.Transport, error) {
+			ct, st := mcp.NewInMemoryTransports()
+			_, err := srv.Connect(context.Background(), st, nil)
+			return ct, err
+		}), client.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		f(t, c)
+	})
+}
+
 func (g *rig) emit(ns ...int) {
 	g.t.Helper()
 	for _, n := range ns {
@@ -190,12 +220,7 @@ func next(t testing.TB, c <-chan item) item {
 func TestSubscribe(t *testing.T) {
 	for _, version := range []string{wire.RevisionLegacy, wire.RevisionStateless} {
 		t.Run(version, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				g := newRig(t, server.Options{Principal: func(context.Context, *mcp.RequestExtra) string { return "ann" }})
-				defer g.stop()
-				c := g.connect(version)
-				defer c.Close()
-				m := mcpeclient.New(c)
+			connected(t, server.Options{Principal: func(context.Context, *mcp.RequestExtra) string { return "ann" }}, version, func(t *testing.T, g *rig, c *client.Client, m *mcpeclient.Client) {
 				if ok, err := m.Supported(t.Context()); !ok || err != nil {
 					t.Fatal(ok, err)
 				}
@@ -231,12 +256,7 @@ func TestSubscribe(t *testing.T) {
 
 // Specification 12.2 SHOULD 1 and 2: batches and expiry.
 func TestBatchAndExpiry(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		g := newRig(t, server.Options{})
-		defer g.stop()
-		c := g.connect(wire.RevisionLegacy)
-		defer c.Close()
-		m := mcpeclient.New(c)
+	connected(t, server.Options{}, wire.RevisionLegacy, func(t *testing.T, g *rig, c *client.Client, m *mcpeclient.Client) {
 		d := &mcpewire.Delivery{Channels: []string{"cron"}, CronSchedule: &mcpewire.CronSchedule{Expression: "@hourly", Timezone: "UTC", AggregateEvents: true, MaxEventsPerDelivery: 10}}
 		sub, err := client.Subscribe(t.Context(), c, pushed, arguments{}, m.Via(mcpeclient.Options{Delivery: d, ExpiresAt: time.Now().Add(90 * time.Minute)}))
 		if err != nil {
@@ -260,12 +280,7 @@ func TestBatchAndExpiry(t *testing.T) {
 func TestReconnect(t *testing.T) {
 	for _, principal := range []string{"ann", ""} {
 		t.Run("principal "+principal, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				g := newRig(t, server.Options{Principal: func(context.Context, *mcp.RequestExtra) string { return principal }})
-				defer g.stop()
-				c := g.connect(wire.RevisionLegacy)
-				defer c.Close()
-				m := mcpeclient.New(c)
+			connected(t, server.Options{Principal: func(context.Context, *mcp.RequestExtra) string { return principal }}, wire.RevisionLegacy, func(t *testing.T, g *rig, c *client.Client, m *mcpeclient.Client) {
 				sub, err := client.Subscribe(t.Context(), c, pushed, arguments{}, m.Via(mcpeclient.Options{}))
 				if err != nil {
 					t.Fatal(err)
@@ -318,12 +333,7 @@ func TestCleanUpOnClose(t *testing.T) {
 
 // Shutdown removes what was subscribed to and leaves the connection; what it could not remove it says.
 func TestShutdown(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		g := newRig(t, server.Options{Principal: func(context.Context, *mcp.RequestExtra) string { return "ann" }})
-		defer g.stop()
-		c := g.connect(wire.RevisionLegacy)
-		defer c.Close()
-		m := mcpeclient.New(c)
+	connected(t, server.Options{Principal: func(context.Context, *mcp.RequestExtra) string { return "ann" }}, wire.RevisionLegacy, func(t *testing.T, g *rig, c *client.Client, m *mcpeclient.Client) {
 		subscribe := func(m *mcpeclient.Client) {
 			if _, err := client.Subscribe(t.Context(), c, pushed, arguments{}, m.Via(mcpeclient.Options{})); err != nil {
 				t.Fatal(err)
@@ -352,12 +362,7 @@ func TestShutdown(t *testing.T) {
 
 // What cannot be done is said at once: arguments, and servers that have no MCPE.
 func TestRefusals(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		g := newRig(t, server.Options{})
-		defer g.stop()
-		c := g.connect(wire.RevisionLegacy)
-		defer c.Close()
-		m := mcpeclient.New(c)
+	connected(t, server.Options{}, wire.RevisionLegacy, func(t *testing.T, g *rig, c *client.Client, m *mcpeclient.Client) {
 		_, err := client.Subscribe(t.Context(), c, pushed, arguments{Repo: "x"}, m.Via(mcpeclient.Options{}))
 		if err == nil || !strings.Contains(err.Error(), "arguments") {
 			t.Errorf("arguments: %v", err)
@@ -371,17 +376,7 @@ func TestRefusals(t *testing.T) {
 			t.Errorf("unknown id: %v", err)
 		}
 	})
-	synctest.Test(t, func(t *testing.T) {
-		srv := mcp.NewServer(&mcp.Implementation{Name: "plain", Version: "1"}, nil)
-		c, err := client.Connect(t.Context(), client.Dial(func(context.Context) (mcp.Transport, error) {
-			ct, st := mcp.NewInMemoryTransports()
-			_, err := srv.Connect(context.Background(), st, nil)
-			return ct, err
-		}), client.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer c.Close()
+	withoutMCPE(t, func(t *testing.T, c *client.Client) {
 		m := mcpeclient.New(c)
 		if ok, err := m.Supported(t.Context()); ok || err != nil {
 			t.Errorf("Supported = %v, %v", ok, err)

@@ -119,12 +119,7 @@ var hourly = &mcpewire.Delivery{Channels: []string{"cron"}, CronSchedule: &mcpew
 func TestReceive(t *testing.T) {
 	for _, version := range []string{wire.RevisionLegacy, wire.RevisionStateless} {
 		t.Run(version, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				g := newRig(t, as("ann"))
-				defer g.stop()
-				c := g.connect(version)
-				defer c.Close()
-				m := mcpeclient.New(c)
+			connected(t, as("ann"), version, func(t *testing.T, g *rig, c *client.Client, m *mcpeclient.Client) {
 				all := receive(t, m, mcpeclient.Request{})
 				few := receive(t, m, mcpeclient.Request{Filter: mcpewire.Filter{
 					EventTypes: []string{"github.*", "gitlab.push"}, Tags: []string{"ops", "bugs"}, Priority: []string{"low", "critical"}}})
@@ -192,12 +187,7 @@ func TestReceiveRaw(t *testing.T) {
 func TestReceiveExpiry(t *testing.T) {
 	for _, away := range []bool{false, true} {
 		t.Run(fmt.Sprintf("away %v", away), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				g := newRig(t, as("ann"))
-				defer g.stop()
-				c := g.connect(wire.RevisionLegacy)
-				defer c.Close()
-				m := mcpeclient.New(c)
+			connected(t, as("ann"), wire.RevisionLegacy, func(t *testing.T, g *rig, c *client.Client, m *mcpeclient.Client) {
 				got := told(receive(t, m, mcpeclient.Request{ExpiresAt: time.Now().Add(time.Minute)}))
 				g.emit(1)
 				expect(t, got, "github.push(1)")
@@ -226,12 +216,7 @@ func TestReceiveReconnect(t *testing.T) {
 		"stateless":              {wire.RevisionStateless, "ann"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				g := newRig(t, as(on.principal))
-				defer g.stop()
-				c := g.connect(on.version)
-				defer c.Close()
-				m := mcpeclient.New(c)
+			connected(t, as(on.principal), on.version, func(t *testing.T, g *rig, c *client.Client, m *mcpeclient.Client) {
 				sub := receive(t, m, mcpeclient.Request{Filter: mcpewire.Filter{EventTypes: []string{"github.push"}}})
 				got := told(sub)
 				g.emit(1)
@@ -304,12 +289,7 @@ func TestReceivePolicy(t *testing.T) {
 
 // What cannot be done is said at once.
 func TestReceiveRefusals(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		g := newRig(t, server.Options{})
-		defer g.stop()
-		c := g.connect(wire.RevisionLegacy)
-		defer c.Close()
-		m := mcpeclient.New(c)
+	connected(t, server.Options{}, wire.RevisionLegacy, func(t *testing.T, g *rig, c *client.Client, m *mcpeclient.Client) {
 		var refusal *mcpeclient.Error
 		if _, err := m.Receive(t.Context(), mcpeclient.Request{Filter: mcpewire.Filter{EventTypes: []string{"a*b"}}}); !errors.As(err, &refusal) || refusal.Code != mcpewire.CodeInvalidParams {
 			t.Errorf("a bad wildcard: %v", err)
@@ -329,17 +309,7 @@ func TestReceiveRefusals(t *testing.T) {
 			}
 		}
 	})
-	synctest.Test(t, func(t *testing.T) {
-		srv := mcp.NewServer(&mcp.Implementation{Name: "plain", Version: "1"}, nil)
-		c, err := client.Connect(t.Context(), client.Dial(func(context.Context) (mcp.Transport, error) {
-			ct, st := mcp.NewInMemoryTransports()
-			_, err := srv.Connect(context.Background(), st, nil)
-			return ct, err
-		}), client.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer c.Close()
+	withoutMCPE(t, func(t *testing.T, c *client.Client) {
 		if _, err := mcpeclient.New(c).Receive(t.Context(), mcpeclient.Request{}); !errors.Is(err, mcpeclient.ErrNoMCPE) {
 			t.Errorf("a plain server: %v", err)
 		}
@@ -366,12 +336,7 @@ func TestReceiveTwice(t *testing.T) {
 
 // Unsubscribe and Shutdown end iterations, of both kinds; after Shutdown nothing can be received.
 func TestUnsubscribeEndsIterations(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		g := newRig(t, as("ann"))
-		defer g.stop()
-		c := g.connect(wire.RevisionLegacy)
-		defer c.Close()
-		m := mcpeclient.New(c)
+	connected(t, as("ann"), wire.RevisionLegacy, func(t *testing.T, g *rig, c *client.Client, m *mcpeclient.Client) {
 		ended := func(about string) string {
 			return "error: client: subscription to " + about + " terminated: mcpe client: unsubscribed"
 		}
@@ -411,12 +376,7 @@ func TestUnsubscribeEndsIterations(t *testing.T) {
 
 // One option may make several subscriptions.
 func TestViaTwice(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		g := newRig(t, as("ann"))
-		defer g.stop()
-		c := g.connect(wire.RevisionLegacy)
-		defer c.Close()
-		m := mcpeclient.New(c)
+	connected(t, as("ann"), wire.RevisionLegacy, func(t *testing.T, g *rig, c *client.Client, m *mcpeclient.Client) {
 		via := m.Via(mcpeclient.Options{})
 		other := pushed
 		other.Name = "gitlab.push"
