@@ -473,15 +473,16 @@ func TestWebhookMethodsRefuse(t *testing.T) {
 	for _, tc := range []struct {
 		principal, method, params string
 		code                      int64
+		data                      string
 	}{
-		{"", wire.MethodSubscribe, `{"name":"e"}`, -32602},
-		{"", wire.MethodSubscribe, `{"name":"x",` + delivery + `}`, -32012},
-		{"ann", wire.MethodSubscribe, `{"name":"x",` + delivery + `}`, -32011},
-		{"ann", wire.MethodSubscribe, `{"name":"e",` + delivery + `}`, -32014},
-		{"", wire.MethodUnsubscribe, `{"name":"e",` + delivery + `}`, -32012},
-		{"ann", wire.MethodUnsubscribe, `{"name":"e",` + delivery + `}`, -32011},
+		{"", wire.MethodSubscribe, `{"name":"e"}`, -32602, "*"},
+		{"", wire.MethodSubscribe, `{"name":"x",` + delivery + `}`, -32012, ""},
+		{"ann", wire.MethodSubscribe, `{"name":"x",` + delivery + `}`, -32011, `{"kind":"event"}`},
+		{"ann", wire.MethodSubscribe, `{"name":"e",` + delivery + `}`, -32014, `{"feature":"deliveryMode","value":"webhook"}`},
+		{"", wire.MethodUnsubscribe, `{"name":"e",` + delivery + `}`, -32012, ""},
+		{"ann", wire.MethodUnsubscribe, `{"name":"e",` + delivery + `}`, -32011, `{"kind":"subscription"}`},
 	} {
 		_, err := call(s, tc.principal, tc.method, tc.params)
-		wantError(t, err, tc.code, "*")
+		wantError(t, err, tc.code, tc.data)
 	}
 }

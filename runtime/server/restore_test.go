@@ -3,7 +3,6 @@ package server
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"net/http"
@@ -100,45 +99,6 @@ func TestSUB11Restart(t *testing.T) {
 		w.Revoke(t.Context(), "alice")
 		w.settle(time.Second)
 		wantStrings(t, "D2", w.r.shorts(), `terminated -32024 Forbidden {"reason":"access revoked"}`)
-	})
-}
-
-// TestSUB11OnSubscribeAtRestore holds delivery back until OnSubscribe accepts, tries again when it
-// fails, and ends the subscription when it refuses (SUB-11, SRV-3).
-func TestSUB11OnSubscribeAtRestore(t *testing.T) {
-	bubble(t, durably, func(t *testing.T, w *world) {
-		w.r.on(refuseAll)
-		e := register(t, w.Server, "e", Hooks[filterArgs, incident]{})
-		w.live().Store().PutVerification(t.Context(), store.Verification{Principal: "alice", URL: plain})
-		w.subscribe("alice", params(plain, secretA, ""))
-		emit(t, e, incident{ID: "i1"})
-		w.settle(time.Second)
-		w.restart(nil)
-		w.r.on(nil)
-		before := len(w.r.all())
-		var answer atomic.Pointer[error]
-		err := errors.New("upstream is away")
-		answer.Store(&err)
-		register(t, w.Server, "e", Hooks[filterArgs, incident]{OnSubscribe: func(context.Context, Subscription, *filterArgs) error { return *answer.Load() }})
-		w.settle(2 * time.Second)
-		if len(w.r.all()) != before {
-			t.Fatalf("delivered %q before OnSubscribe", w.r.shorts()[before:])
-		}
-		// A refresh does not get around it.
-		_, rerr := call(w.Server, "alice", wire.MethodSubscribe, params(plain, secretA, ""))
-		wantError(t, rerr, -32603, "")
-		var none error
-		answer.Store(&none)
-		w.settle(time.Minute)
-		wantStrings(t, "delivered", w.r.shorts()[before:], "i1")
-
-		w.restart(nil)
-		err = events.Forbidden("not any more")
-		answer.Store(&err)
-		register(t, w.Server, "e", Hooks[filterArgs, incident]{OnSubscribe: func(context.Context, Subscription, *filterArgs) error { return *answer.Load() }})
-		w.settle(time.Second)
-		wantStrings(t, "delivered", w.r.shorts()[before:], "i1", `terminated -32012 Forbidden {"reason":"not any more"}`)
-		w.nothingLeft(nil)
 	})
 }
 

@@ -7,13 +7,11 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
-	"github.com/mcpe-gen/mcpe-gen/runtime/internal/hook"
 )
 
 // TestWebhookOfCheck delivers what a check finds by webhook: from now, from a cursor, over a
@@ -252,51 +250,5 @@ func TestOCC4TransformFailure(t *testing.T) {
 		if n := len(w.r.all()); n != 2 {
 			t.Errorf("delivered %q", w.r.shorts())
 		}
-	})
-}
-
-// TestWebhookSlowUpstream hangs a check: a refresh is answered, and the other subscriptions are
-// delivered to and their progress is stored, as if nothing were (HOOK-4).
-func TestWebhookSlowUpstream(t *testing.T) {
-	bubble(t, durably, func(t *testing.T, w *world) {
-		m := &mailbox{}
-		hang := make(chan struct{})
-		var hanging atomic.Bool
-		check := func(ctx context.Context, a filterArgs, cursor string) (events.Page[incident], error) {
-			if hook.Principal(ctx) == "slow" && hanging.Load() {
-				select {
-				case <-hang:
-				case <-ctx.Done():
-					return events.Page[incident]{}, ctx.Err()
-				}
-			}
-			return m.check(ctx, a, cursor)
-		}
-		if err := RegisterCheck(w.Server, incidentType("e"), check, Hooks[filterArgs, incident]{}, WithNextPoll(time.Second)); err != nil {
-			t.Fatal(err)
-		}
-		slow := w.subscribe("slow", params(plain, secretA, ""))
-		w.subscribe("alice", params(plain, secretA, ""))
-		w.settle(3 * time.Second)
-		hanging.Store(true)
-		// Behind its feed's log, the reader itself asks.
-		if err := w.Admin().Replay(t.Context(), slow.ID, *slow.Cursor, 0); err != nil {
-			t.Fatal(err)
-		}
-		w.settle(3 * time.Second)
-		m.put("alice", mail("m0"))
-		w.settle(3 * time.Second)
-		began := time.Now()
-		if r := w.subscribe("slow", params(plain, secretB, "")); r.DeliveryStatus == nil || time.Since(began) != 0 {
-			t.Errorf("%+v after %s", r, time.Since(began))
-		}
-		wantStrings(t, "delivered", w.r.shorts(), "m0")
-		if r, _, err := w.live().Store().Subscription(t.Context(), w.r.last().header.Get("X-MCP-Subscription-Id")); err != nil || r.Health.LastDeliveryAt.IsZero() {
-			t.Errorf("progress is not stored: %+v %v", r, err)
-		}
-		m.put("slow", mail("m1"))
-		close(hang)
-		w.settle(3 * time.Second)
-		wantStrings(t, "delivered", w.r.shorts(), "m0", "m1")
 	})
 }

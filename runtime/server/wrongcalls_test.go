@@ -9,7 +9,6 @@ import (
 
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
-	"github.com/mcpe-gen/mcpe-gen/runtime/store/memory"
 )
 
 // secretOf is the fault of a secret of another size.
@@ -205,16 +204,4 @@ func (w *world) nothingLeft(hooks *journal) {
 	if hooks != nil && len(hooks.lines())%2 != 0 {
 		w.t.Errorf("hooks: %q", hooks.lines())
 	}
-}
-
-// TestWithoutWebhooks keeps the order of ERR-2 on a server that delivers to none.
-func TestWithoutWebhooks(t *testing.T) {
-	s := newServer(t, Options{Store: memory.New()})
-	register(t, s, "e", Hooks[filterArgs, incident]{})
-	_, rerr := call(s, "alice", wire.MethodSubscribe, params(secure, secretA, ""))
-	wantError(t, rerr, -32014, `{"feature":"deliveryMode","value":"webhook"}`)
-	_, rerr = call(s, "alice", wire.MethodUnsubscribe, `{"name":"e","delivery":{"url":"x"}}`)
-	wantError(t, rerr, -32011, `{"kind":"subscription"}`)
-	_, rerr = call(s, "", wire.MethodSubscribe, params(secure, secretA, ""))
-	wantError(t, rerr, -32012, "")
 }

@@ -146,10 +146,11 @@ func TestSUB11HooksAtTakeUp(t *testing.T) {
 		refuses *events.Error // of Authorize
 		want    []string
 		ends    bool
+		fails   bool // a refresh meanwhile fails, too
 	}{
 		"OnSubscribe refuses":       {accepts: func(context.Context, int) error { return refusal }, want: []string{terminated(refusal)}, ends: true},
 		"Authorize refuses":         {refuses: refusal, want: []string{terminated(refusal)}, ends: true},
-		"OnSubscribe fails":         {accepts: func(_ context.Context, n int) error { return failUntil(n, errors.New("away")) }, want: []string{"1", "2"}},
+		"OnSubscribe fails":         {accepts: func(_ context.Context, n int) error { return failUntil(n, errors.New("away")) }, want: []string{"1", "2"}, fails: true},
 		"OnSubscribe panics":        {accepts: func(_ context.Context, n int) error { return panicUntil(n) }, want: []string{"1", "2"}},
 		"OnSubscribe is slow":       {accepts: func(context.Context, int) error { time.Sleep(30 * time.Second); return nil }, want: []string{"1", "2"}},
 		"an internal error of ours": {accepts: func(_ context.Context, n int) error { return failUntil(n, events.NewError(events.KindInternal, nil)) }, want: []string{"1", "2"}},
@@ -180,6 +181,12 @@ func TestSUB11HooksAtTakeUp(t *testing.T) {
 					}
 				})
 				next.own()
+				if c.fails {
+					if _, err := next.ask(t.Context(), "bob", origin+"b"); err == nil {
+						t.Error("a refresh gets around the hook")
+					}
+					f.r.wants("after the refresh", "b")
+				}
 				time.Sleep(while)
 				f.r.wants("another one is not held up", "a", "1")
 				next.emit("2")
