@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
-	"github.com/mcpe-gen/mcpe-gen/runtime/internal/testkit/hostile"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 )
 
@@ -68,16 +67,16 @@ func TestHostileClient(t *testing.T) {
 					return rec.message()
 				}
 			}
-			for _, m := range hostile.Messages() {
-				check(m.Name, ask(m.Text, m.ID, http.StatusBadRequest), m.Code, m.ID)
+			for _, m := range hostileMessages() {
+				check(m.name, ask(m.text, m.id, http.StatusBadRequest), m.code, m.id)
 			}
-			for i, call := range hostile.Calls() {
+			for i, call := range hostileCalls() {
 				id := fmt.Sprint(1000 + i)
 				status := http.StatusOK
-				if k.mode.modern() && call.Code == -32602 {
+				if k.mode.modern() && call.code == -32602 {
 					status = http.StatusBadRequest
 				}
-				check(call.Method+" "+call.Name, ask(k.mode.request(id, call.Method, call.Params+"}"), id, status), call.Code, id)
+				check(call.method+" "+call.name, ask(k.mode.request(id, call.method, call.params+"}"), id, status), call.code, id)
 			}
 			if sent < 80 {
 				t.Errorf("%d requests", sent)

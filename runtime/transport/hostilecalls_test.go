@@ -1,31 +1,20 @@
-// Package hostile provides malicious messages and params together with the expected responses. Tests of carriers send
-// all of them and verify that other clients are not affected.
-package hostile
+package transport
 
 import (
 	"fmt"
 	"strings"
 )
 
-// A Message is an invalid message and its expected response.
-type Message struct {
-	Name string
-	Text string
-	// Code is the expected error code.
-	Code int64
-	// ID is the expected id of the response as JSON.
-	ID string
+// A hostileMessage is an invalid message and its expected response.
+type hostileMessage struct {
+	name, text string
+	code       int64
+	id         string // of the response, as JSON
 }
 
-const (
-	parse         = -32700
-	invalid       = -32600
-	invalidParams = -32602
-	notFound      = -32011
-)
-
-// Messages returns invalid JSON-RPC messages. They contain no line breaks, so each can be sent as one line.
-func Messages() []Message {
+// hostileMessages returns invalid JSON-RPC messages. They contain no line breaks, so each can be sent as one line.
+func hostileMessages() []hostileMessage {
+	const parse, invalid = -32700, -32600
 	call := func(id, more string) string {
 		return `{"jsonrpc":"2.0","id":` + id + `,"method":"events/poll","params":{"name":"tick"}` + more + `}`
 	}
@@ -33,7 +22,7 @@ func Messages() []Message {
 		return `{"jsonrpc":"2.0","id":1,"method":"events/poll","params":{"x":` + strings.Repeat(open, n) + "1" + strings.Repeat(shut, n) + `}}`
 	}
 	valid := call(`1`, ``)
-	rows := []Message{
+	rows := []hostileMessage{
 		{"id object", call(`{}`, ``), invalid, "null"},
 		{"id array", call(`[1]`, ``), invalid, "null"},
 		{"id true", call(`true`, ``), invalid, "null"},
@@ -72,30 +61,30 @@ func Messages() []Message {
 		{"100000 open arrays", strings.Repeat("[", 100_000), parse, "null"},
 	}
 	for _, text := range []string{`null`, `true`, `0`, `-1.5e3`, `""`, `"events/list"`} {
-		rows = append(rows, Message{"value " + text, text, invalid, "null"})
+		rows = append(rows, hostileMessage{"value " + text, text, invalid, "null"})
 	}
 	for _, text := range []string{`{`, `}`, `[`, `]`, `"`, `garbage`, `GET / HTTP/1.1`, `<xml/>`, `{"jsonrpc"}`, `{jsonrpc:"2.0"}`, `{'jsonrpc':'2.0'}`,
 		`{"jsonrpc":"2.0",}`, `{"jsonrpc":"2.0" "id":1}`, `{/**/}`, `// x`, `NaN`, `{"id":01}`, `{"id":+1}`, `{"id":.5}`, `{"id":1.}`, `{"id":1e}`, `{"id":0x1}`,
 		`{"id":"\x"}`, `{"id":"\u12"}`, "{\"id\":\"\t\"}", "{\"id\":\"\x00\"}", "\x00", "\x1b[2J", `undefined`, `{"a":1}}`} {
-		rows = append(rows, Message{"text " + text, text, parse, "null"})
+		rows = append(rows, hostileMessage{"text " + text, text, parse, "null"})
 	}
 	for name, bytes := range map[string]string{"overlong": "\xc0\x80", "surrogate": "\xed\xa0\x80", "beyond Unicode": "\xf5\x80\x80\x80", "half a character": "\xe2\x82", "latin-1": "\xe9"} {
-		rows = append(rows, Message{"UTF-8 " + name, `{"jsonrpc":"2.0","id":1,"method":"` + bytes + `"}`, parse, "null"})
+		rows = append(rows, hostileMessage{"UTF-8 " + name, `{"jsonrpc":"2.0","id":1,"method":"` + bytes + `"}`, parse, "null"})
 	}
 	return rows
 }
 
-// A Call is a call to an extension method with params that must be rejected.
-type Call struct {
-	Name, Method string
-	// Params is a JSON object without its closing brace, so that a carrier can append members.
-	Params string
-	Code   int64
+// A hostileCall is a call to an extension method with params that must be rejected.
+type hostileCall struct {
+	name, method string
+	params       string // without the closing brace, so that a carrier can append members
+	code         int64
 }
 
-// Calls returns well-formed calls with invalid params. "tick" is the name of a registered event type.
-func Calls() []Call {
-	var rows []Call
+// hostileCalls returns well-formed calls with invalid params. "tick" is the name of a registered event type.
+func hostileCalls() []hostileCall {
+	const invalidParams, notFound = -32602, -32011
+	var rows []hostileCall
 	for _, method := range []string{"events/poll", "events/stream"} {
 		for params, code := range map[string]int64{
 			`{"x":1`:                       invalidParams,
@@ -120,22 +109,22 @@ func Calls() []Call {
 			`{"name":"tick","maxAgeMs":"1"`:                            invalidParams,
 			`{"name":"tick","maxAgeMs":1.5`:                            invalidParams,
 		} {
-			rows = append(rows, Call{params[:min(len(params), 60)], method, params, code})
+			rows = append(rows, hostileCall{params[:min(len(params), 60)], method, params, code})
 		}
 	}
 	for _, method := range []string{"events/list", "events/poll", "events/stream", "events/subscribe", "events/unsubscribe"} {
-		rows = append(rows, Call{"40000 members", method, `{"name":"tick"` + members(40_000), invalidParams},
-			Call{"40000 members in the arguments", method, `{"name":"tick","arguments":{` + members(40_000)[1:] + `}`, invalidParams},
-			Call{"one long member", method, `{"name":"tick","x":"` + strings.Repeat("x", 256<<10) + `"`, invalidParams})
+		rows = append(rows, hostileCall{"40000 members", method, `{"name":"tick"` + manyMembers(40_000), invalidParams},
+			hostileCall{"40000 members in the arguments", method, `{"name":"tick","arguments":{` + manyMembers(40_000)[1:] + `}`, invalidParams},
+			hostileCall{"one long member", method, `{"name":"tick","x":"` + strings.Repeat("x", 256<<10) + `"`, invalidParams})
 	}
 	for _, params := range []string{`"maxEvents":0`, `"maxEvents":-1`, `"maxEvents":[]`, `"maxEvents":0.5`, `"timeoutMs":-1`, `"timeoutMs":"x"`, `"timeoutMs":0.1`} {
-		rows = append(rows, Call{params, "events/poll", `{"name":"tick",` + params, invalidParams})
+		rows = append(rows, hostileCall{params, "events/poll", `{"name":"tick",` + params, invalidParams})
 	}
-	return append(rows, Call{"cursor of no list", "events/list", `{"cursor":"x"`, invalidParams}, Call{"cursor a number", "events/list", `{"cursor":1`, invalidParams})
+	return append(rows, hostileCall{"cursor of no list", "events/list", `{"cursor":"x"`, invalidParams}, hostileCall{"cursor a number", "events/list", `{"cursor":1`, invalidParams})
 }
 
-// members returns n object members as JSON text.
-func members(n int) string {
+// manyMembers returns n object members as JSON text.
+func manyMembers(n int) string {
 	var b strings.Builder
 	for i := range n {
 		fmt.Fprintf(&b, `,"k%d":1`, i)
