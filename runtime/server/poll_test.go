@@ -39,18 +39,6 @@ func TestPoll(t *testing.T) {
 	}
 }
 
-// D3: no resultType on legacy revisions.
-func TestPollLegacy(t *testing.T) {
-	s := newServer(t, Options{})
-	register(t, s, "e", Hooks[filterArgs, incident]{})
-	for _, method := range []string{wire.MethodPoll, wire.MethodList} {
-		res, err := s.inside().Call(context.Background(), port.Request{Method: method, Params: json.RawMessage(`{"name":"e"}`)})
-		if err != nil || strings.Contains(string(res), "resultType") {
-			t.Fatalf("%s: %s, %v", method, res, err)
-		}
-	}
-}
-
 // POLL-4, POLL-7, trap 12: the cap, clamping, hasMore only when something matches.
 func TestPollCap(t *testing.T) {
 	s := newServer(t, Options{MaxEvents: 3, MaxEventsCap: 5})
