@@ -88,7 +88,7 @@ func TestAction(t *testing.T) {
 	events := filepath.Join(dir, "sub", "events", "notes.yaml")
 	text := readText(t, events)
 	for i, c := range []struct{ old, new, want string }{
-		{"Fires when somebody adds", "Fires when anybody adds", "::error::"},
+		{"Fires when somebody adds", "Fires when anybody adds", "::error file=sub/internal/notes/notes.mcpe.go::"},
 		{"x-match: /author/name", "x-match: /author/nam", "::error file=sub/events/notes.yaml,line="},
 		{"    description: Fires when", "    delivery: [poll]\n    description: Fires when", " file=sub/events/notes.yaml,line="},
 	} {

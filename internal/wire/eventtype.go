@@ -21,42 +21,30 @@ type EventType struct {
 type EventRule struct {
 	// Key is the key of the event file to which the rule applies.
 	Key string
-	// Fault returns the fault of an event type, or "". Remedy describes how to correct it.
-	Fault  func(t *EventType) string
-	Remedy string
+	// Broken reports whether an event type breaks the rule. Fault says how, and Remedy how to correct it.
+	Broken        func(t *EventType) bool
+	Fault, Remedy string
 }
 
 // EventRules lists the rules that the generator applies to an event file, and a server to a registration.
 var EventRules = []EventRule{
-	{"name", func(t *EventType) string {
-		return textIf(CheckEventName(t.Name) != nil, "%q cannot name an event", t.Name)
-	}, NameForm},
-	{"delivery", func(t *EventType) string {
-		return textIf(slices.ContainsFunc(t.Delivery, isUnknownMode), "delivery %q has an unknown mode", t.Delivery)
-	}, "use poll, push and webhook"},
-	{"replay", func(t *EventType) string {
-		return textIf(t.NoReplay && t.Checked, "an event type with a check has cursors, so replay cannot be false")
-	}, "leave replay out, or let the program emit the events, without a check"},
-	{"delivery", func(t *EventType) string {
-		return textIf(t.NoReplay && !t.PollsHeld && slices.Equal(t.Delivery, []string{ModePoll}), "a poll without replay receives nothing, and delivery has only poll")
-	}, "add push to delivery, or register the type with server.WithPollWithoutReplay"},
-}
-
-func isUnknownMode(mode string) bool { return !slices.Contains(DeliveryModes, mode) }
-
-// textIf returns the formatted text if broken is true, or "".
-func textIf(broken bool, format string, args ...any) string {
-	if !broken {
-		return ""
-	}
-	return fmt.Sprintf(format, args...)
+	{"name", func(t *EventType) bool { return CheckEventName(t.Name) != nil }, "an event cannot have this name", NameForm},
+	{"delivery", func(t *EventType) bool {
+		return slices.ContainsFunc(t.Delivery, func(mode string) bool { return !slices.Contains(DeliveryModes, mode) })
+	}, "delivery has an unknown mode", "use poll, push and webhook"},
+	{"replay", func(t *EventType) bool { return t.NoReplay && t.Checked }, "an event type with a check has cursors, so replay cannot be false",
+		"leave replay out, or let the program emit the events, without a check"},
+	{"delivery", func(t *EventType) bool {
+		return t.NoReplay && !t.PollsHeld && slices.Equal(t.Delivery, []string{ModePoll})
+	},
+		"a poll without replay receives nothing, and delivery has only poll", "add push to delivery, or register the type with server.WithPollWithoutReplay"},
 }
 
 // Check returns an error with the fault and the remedy of the first rule that t breaks.
 func (t EventType) Check() error {
 	for _, r := range EventRules {
-		if fault := r.Fault(&t); fault != "" {
-			return fmt.Errorf("%s (%s)", fault, r.Remedy)
+		if r.Broken(&t) {
+			return fmt.Errorf("%s (%s)", r.Fault, r.Remedy)
 		}
 	}
 	return nil

@@ -154,9 +154,9 @@ func (l *loader) checkRules(e *Event) {
 	held.PollsHeld = true
 	for _, r := range wire.EventRules {
 		n := e.Node.Get(r.Key)
-		if fault := r.Fault(&t); fault != "" && n != nil && !e.File.isFlawed(n) {
-			d := source.New(ruleCodes[r.Key], n.Range, "%s", fault).WithHint("%s", r.Remedy)
-			if r.Fault(&held) == "" {
+		if r.Broken(&t) && n != nil && !e.File.isFlawed(n) {
+			d := source.New(ruleCodes[r.Key], n.Range, "%s", r.Fault).WithHint("%s", r.Remedy)
+			if !r.Broken(&held) {
 				d.Severity = source.Warning
 			}
 			l.Report(d)
