@@ -24,9 +24,6 @@ func (s *Server) live() *subscriber.Subscriptions { return s.parts.(*durable.Ser
 
 func (s *Server) processes() cluster.Processes { return s.parts.(*durable.Service).Processes }
 
-// anyWebhook is a filter that matches every webhook subscription.
-func anyWebhook(*subscriber.Live) bool { return true }
-
 // webhook returns the options of the part Webhooks, so that a test can change them before it makes the server.
 func (o *Options) webhook() *webhooks.Options {
 	return o.Webhooks.Value().Options.(*webhooks.Options)
