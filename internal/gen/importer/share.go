@@ -202,7 +202,7 @@ func (s *sharer) addParts() {
 		}
 	}
 	for _, r := range s.roots {
-		for _, m := range Members(r.node.Get(r.keyword)) {
+		for _, m := range r.node.MembersAt(r.keyword) {
 			p, inline := s.part(r, m.Value, m.Key), partKey{r.dialect, s.shapes.Number(m.Value), ""}
 			s.parts[inline] = cmp.Or(s.parts[inline], p)
 		}
@@ -228,7 +228,7 @@ func (s *sharer) numberShapes() {
 		})
 		next, distinct := map[*source.Node]int{}, map[int]bool{}
 		for _, r := range s.roots {
-			for _, m := range Members(r.node.Get(r.keyword)) {
+			for _, m := range r.node.MembersAt(r.keyword) {
 				next[m.Value] = s.shapes.Number(m.Value)
 				distinct[next[m.Value]] = true
 			}
@@ -347,14 +347,6 @@ func walk(n *source.Node, f func(*source.Node)) {
 	for _, item := range n.Items {
 		walk(item, f)
 	}
-}
-
-// Members returns the members of n, or nil if n is nil.
-func Members(n *source.Node) []source.Member {
-	if n == nil {
-		return nil
-	}
-	return n.Members
 }
 
 // TextOf returns the text of a member, or "".

@@ -23,7 +23,7 @@ func (s *sharer) nameParts() {
 	for _, n.onlyPrevious = range []bool{true, false} {
 		n.visited, n.previous = map[*part]bool{}, map[int]string{}
 		n.shapes = schema.NewShapes(false, func(ref *source.Node) string { return ref.Text })
-		for _, m := range Members(s.w.o.Previous.Get("schemas")) {
+		for _, m := range s.w.o.Previous.MembersAt("schemas") {
 			n.previous[n.shapes.Number(m.Value)] = m.Key
 		}
 		for _, p := range s.order {

@@ -79,7 +79,7 @@ func (r *reader) newFamily(pointer string, n, d *source.Node) (*family, error) {
 	if mapping == nil && r.extendedSchemas()[n] {
 		return nil, fmt.Errorf("it has no mapping")
 	}
-	for _, e := range importer.Members(mapping) {
+	for _, e := range d.MembersAt("mapping") {
 		to, sub, err := r.mappingTarget(pointer, n, e.Value)
 		switch {
 		case err != nil:
@@ -154,7 +154,7 @@ func (r *reader) extends(n, base *source.Node, seen map[*source.Node]bool) bool 
 func (r *reader) extendedSchemas() map[*source.Node]bool {
 	if r.bases == nil {
 		r.bases = map[*source.Node]bool{}
-		for _, m := range importer.Members(r.doc.Get("components").Get("schemas")) {
+		for _, m := range r.doc.Get("components").MembersAt("schemas") {
 			for _, p := range r.parents(m.Value) {
 				r.bases[p.node] = true
 			}

@@ -12,7 +12,7 @@ import (
 // addMatching adds an event for each component schema whose name matches a pattern. It is intended for documents that
 // describe payloads only as components.
 func (r *reader) addMatching(patterns []string) {
-	schemas := importer.Members(r.doc.Get("components").Get("schemas"))
+	schemas := r.doc.Get("components").MembersAt("schemas")
 	if len(schemas) == 0 && len(patterns) > 0 {
 		r.found = append(r.found, source.New("MCPE511", r.doc.Range, "the document has no schemas below /components/schemas for --components").
 			WithHint("leave out --components; webhooks and callbacks are imported without it"))

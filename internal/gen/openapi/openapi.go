@@ -15,7 +15,6 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/importer"
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/schema"
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
-	"github.com/mcpe-gen/mcpe-gen/internal/gen/yaml"
 )
 
 // Read returns the event types of an OpenAPI 3 document. It reports an error for other documents (MCPE510). Read skips
@@ -39,10 +38,10 @@ func Read(doc *source.Node, components ...string) (importer.Document, []source.D
 	if d := doc.Get("jsonSchemaDialect"); d != nil && !strings.HasPrefix(d.Text, "https://spec.openapis.org/oas/") {
 		out.Dialect = d
 	}
-	for _, m := range importer.Members(doc.Get("webhooks")) {
+	for _, m := range doc.MembersAt("webhooks") {
 		r.readItem(m.Key, m.KeyRange, m.Value)
 	}
-	for _, m := range importer.Members(doc.Get("x-webhooks")) { // 3.0 does not have webhooks
+	for _, m := range doc.MembersAt("x-webhooks") { // 3.0 does not have webhooks
 		if doc.Get("webhooks").Get(m.Key) != nil {
 			r.leaveOut(m.KeyRange, "x-webhook "+m.Key, "webhooks has one of this name")
 			continue
@@ -99,12 +98,12 @@ func Roots(doc *source.Node, components ...string) []Root {
 	add(doc.Get("webhooks"))
 	add(doc.Get("x-webhooks"))
 	add(doc.Get("components").Get("callbacks"))
-	for _, path := range importer.Members(doc.Get("paths")) {
+	for _, path := range doc.MembersAt("paths") {
 		for _, m := range operations(path.Value) {
 			add(m.Value.Get("callbacks"))
 		}
 	}
-	for _, m := range importer.Members(doc.Get("components").Get("schemas")) {
+	for _, m := range doc.Get("components").MembersAt("schemas") {
 		if m.Value.Get("x-stripeEvent") != nil || matchesAny(m.Key, components) {
 			all = append(all, Root{Node: m.Value})
 		}
@@ -184,7 +183,7 @@ func (r *reader) readOperation(name string, at source.Range, item, op *source.No
 		return err
 	}
 	var media *source.Node
-	for _, m := range importer.Members(body.Get("content")) {
+	for _, m := range body.MembersAt("content") {
 		kind, _, _ := strings.Cut(strings.ToLower(m.Key), ";")
 		if media == nil && (kind == "application/json" || strings.HasSuffix(kind, "+json") || kind == "*/*") {
 			media = m.Value
@@ -223,8 +222,8 @@ func (r *reader) readCallbacks() {
 	var all []callback
 	uses := map[string]int{}
 	named := map[string]bool{}
-	collect := func(of string, list *source.Node) {
-		for _, m := range importer.Members(list) {
+	collect := func(of string, list []source.Member) {
+		for _, m := range list {
 			if ref := m.Value.Get("$ref"); ref != nil {
 				named[importer.Unescaped(ref.Text)] = true
 			}
@@ -241,16 +240,14 @@ func (r *reader) readCallbacks() {
 			}
 		}
 	}
-	for _, path := range importer.Members(r.doc.Get("paths")) {
+	for _, path := range r.doc.MembersAt("paths") {
 		for _, m := range operations(path.Value) {
-			collect(cmp.Or(importer.TextOf(m.Value, "operationId"), m.Key+path.Key), m.Value.Get("callbacks"))
+			collect(cmp.Or(importer.TextOf(m.Value, "operationId"), m.Key+path.Key), m.Value.MembersAt("callbacks"))
 		}
 	}
-	for _, m := range importer.Members(r.doc.Get("components").Get("callbacks")) {
+	for _, m := range r.doc.Get("components").MembersAt("callbacks") {
 		if !named["#/components/callbacks/"+source.EscapeToken(m.Key)] {
-			one := yaml.Object()
-			one.Members = append(one.Members, m)
-			collect("components", one)
+			collect("components", []source.Member{m})
 		}
 	}
 	for _, c := range all {
@@ -264,7 +261,7 @@ func (r *reader) readCallbacks() {
 
 // readStripe reads the schemas of Stripe's events.
 func (r *reader) readStripe() {
-	for _, m := range importer.Members(r.doc.Get("components").Get("schemas")) {
+	for _, m := range r.doc.Get("components").MembersAt("schemas") {
 		kind := m.Value.Get("x-stripeEvent").Get("type")
 		if kind == nil {
 			continue

@@ -157,7 +157,7 @@ func (r *reader) requireShared(w sharedKey) string {
 // convertDiscriminator converts a discriminator and the references in its mapping.
 func (r *reader) convertDiscriminator(out, d *source.Node) error {
 	n := yaml.Object()
-	for _, m := range importer.Members(d) {
+	for _, m := range d.Members {
 		switch {
 		case m.Key == "propertyName":
 			yaml.Set(n, m.Key, m.Value)
