@@ -2,6 +2,11 @@ package gen
 
 import (
 	"errors"
+	"fmt"
+	"go/ast"
+	"go/build"
+	"go/parser"
+	"go/token"
 	"io/fs"
 	"maps"
 	"os"
@@ -13,12 +18,13 @@ import (
 
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/golang"
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/ir"
+	"github.com/mcpe-gen/mcpe-gen/internal/suggest"
 )
 
-// importChecker returns a function with the reason why code in the Go output directory of the named package cannot
-// import a package, and a remedy. It returns nil if r does not have a Go output directory, and an error if r maps a
-// format to a type that cannot be imported.
-func (r Request) importChecker(name string) (func(path string) (reason, remedy string), error) {
+// importChecker returns a function with the reason why code in the Go output directory of the named package cannot use a
+// type of another package, and a remedy. It returns nil if r does not have a Go output directory, and an error if r maps
+// a format to a type that cannot be used.
+func (r Request) importChecker(name string) (func(t ir.GoType) (reason, remedy string), error) {
 	if r.Out == "" {
 		return nil, nil
 	}
@@ -42,23 +48,63 @@ func (r Request) importChecker(name string) (func(path string) (reason, remedy s
 		}
 		importers[home.importPath] = true
 	}
-	check := func(path string) (reason, remedy string) {
+	standard := map[string][]string{}
+	check := func(t ir.GoType) (reason, remedy string) {
 		switch {
-		case importers[path]:
+		case importers[t.Path]:
 			return "imports the generated types, so they cannot use its types", "declare the type in another package"
-		case !importable(path):
+		case !importable(t.Path):
 			return "is neither in the standard library nor in a module of go.mod", "write the whole import path, as in github.com/google/uuid.UUID"
+		case !golang.IsStandard(t.Path):
+			return "", ""
 		}
-		return "", ""
+		names, known := standard[t.Path]
+		if !known {
+			names = standardTypes(t.Path)
+			standard[t.Path] = names
+		}
+		if len(names) == 0 || slices.Contains(names, t.Name) {
+			return "", ""
+		}
+		if near := suggest.Nearest(t.Name, names); near != "" {
+			return "has no type " + t.Name, fmt.Sprintf("did you mean %q?", near)
+		}
+		return "has no type " + t.Name, "see https://pkg.go.dev/" + t.Path
 	}
 	for _, format := range slices.Sorted(maps.Keys(r.Types)) {
 		if g, err := ir.ParseGoType(r.Types[format]); err == nil && g.Path != "" {
-			if reason, remedy := check(g.Path); reason != "" {
+			if reason, remedy := check(g); reason != "" {
 				return nil, usageOf("types", format, "the Go type of format %s: package %s %s: %s", format, g.Path, reason, remedy)
 			}
 		}
 	}
 	return check, nil
+}
+
+// standardTypes returns the exported types of a package of the standard library. It returns nil if the machine has no
+// source code of it, for example because Go is not installed.
+func standardTypes(path string) (names []string) {
+	if build.Default.GOROOT == "" {
+		return nil
+	}
+	p, err := build.ImportDir(filepath.Join(build.Default.GOROOT, "src", filepath.FromSlash(path)), 0)
+	if err != nil {
+		return nil
+	}
+	for _, name := range slices.Concat(p.GoFiles, p.CgoFiles) {
+		f, err := parser.ParseFile(token.NewFileSet(), filepath.Join(p.Dir, name), nil, parser.SkipObjectResolution)
+		if err != nil {
+			return nil
+		}
+		ast.Inspect(f, func(n ast.Node) bool {
+			if t, ok := n.(*ast.TypeSpec); ok && t.Name.IsExported() {
+				names = append(names, t.Name.Name)
+			}
+			_, isFunction := n.(*ast.FuncDecl)
+			return !isFunction
+		})
+	}
+	return names
 }
 
 // importChecker returns a function that reports whether code in the output directory can import a package. It checks

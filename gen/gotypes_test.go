@@ -67,6 +67,34 @@ func TestGoTypesCanBeImported(t *testing.T) {
 	}
 }
 
+// A type that a package of the standard library does not have is an error, with the nearest type or a link.
+func TestStandardGoTypes(t *testing.T) {
+	for _, test := range []struct{ goType, want string }{
+		{"time.Tim", "x-go-type: package time has no type Tim: did you mean \"Time\"?"},
+		{"encoding/json.Rawmessage", "x-go-type: package encoding/json has no type Rawmessage: did you mean \"RawMessage\"?"},
+		{"net/netip.Zone", "x-go-type: package net/netip has no type Zone: see https://pkg.go.dev/net/netip"},
+		{"net/netip.Prefix", ""},
+		{"net/url.URL", ""},
+	} {
+		dir := t.TempDir()
+		file := "version: 1\nevents:\n  - name: a.b\n    description: A.\n    inputSchema: {type: object, additionalProperties: false}\n    payloadSchema: {type: object, properties: {id: {type: string, x-go-type: " + test.goType + "}}}\n"
+		if err := os.WriteFile(filepath.Join(dir, "a.yaml"), []byte(file), 0o666); err != nil {
+			t.Fatal(err)
+		}
+		_, found, err := gen.Generate(context.Background(), gen.Request{Dir: dir, Files: []string{"a.yaml"}, Out: "out", Emit: []string{"types"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := ""
+		if len(found) > 0 {
+			got = found[0].Message + ": " + found[0].Hint
+		}
+		if got != test.want {
+			t.Errorf("%s: %q, want %q", test.goType, got, test.want)
+		}
+	}
+}
+
 // A Go type from the package for servers or for clients is an error: these packages import that of the types.
 func TestGoTypeOfPackageThatImportsTypes(t *testing.T) {
 	dir := t.TempDir()

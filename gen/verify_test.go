@@ -68,7 +68,7 @@ func TestVerifyIncompleteModule(t *testing.T) {
 	}
 	before, _, _ := strings.Cut(string(mod), "\nrequire (")
 	write(t, dir, "go.mod", before)
-	write(t, dir, "e.yaml", strings.ReplaceAll(eventFile("e.x"), "{type: string}", "{type: string, x-go-type: time.Instant}"))
+	write(t, dir, "e.yaml", strings.ReplaceAll(eventFile("e.x"), "{type: string}", "{type: string, x-go-type: time.Duration}"))
 	p := plan(t, gen.Request{Dir: dir, Files: []string{"e.yaml"}, Out: "out", Emit: []string{"types"}})
 	if diags, err := p.Verify(t.Context()); err == nil || !strings.Contains(err.Error(), "run go mod tidy") {
 		t.Errorf("got %v and error %v, want go mod tidy", diags, err)

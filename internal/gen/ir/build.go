@@ -12,9 +12,9 @@ type Options struct {
 	Package string
 	// Formats maps the value of a format keyword to a Go type.
 	Formats map[string]GoType
-	// Unimportable returns why the generated package cannot import the given package, and a remedy. The reason is "" if
-	// it can. If Unimportable is nil, it can import all packages.
-	Unimportable func(path string) (reason, remedy string)
+	// Unimportable returns why the generated package cannot use a type of another package, and a remedy. The reason
+	// completes a sentence about the package. It is "" if the type can be used. If Unimportable is nil, all types can.
+	Unimportable func(t GoType) (reason, remedy string)
 	// Tools enables read tools and the checks for them.
 	Tools bool
 	// Imports maps the path of an event file to the import path of the package that declares its types.

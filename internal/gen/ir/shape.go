@@ -126,7 +126,7 @@ func (b *builder) explicit(n, t *source.Node) shape {
 		return shape{}
 	}
 	if b.opts.Unimportable != nil && g.Path != "" {
-		if reason, remedy := b.opts.Unimportable(g.Path); reason != "" {
+		if reason, remedy := b.opts.Unimportable(g); reason != "" {
 			b.report(source.New("MCPE208", t.Range, "x-go-type: package %s %s", g.Path, reason).WithHint("%s", remedy))
 			return shape{}
 		}
