@@ -13,6 +13,9 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
 	"github.com/mcpe-gen/mcpe-gen/internal/testkit/freeport"
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/testkit/campaign"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/jetstream/internal/monitor"
@@ -105,7 +108,33 @@ cluster { name: campaign, listen: %s, advertise: "127.0.0.1:1", no_advertise: tr
 			return nil, err
 		}
 	}
-	return s, s.waitHealthy(ctx)
+	if err := s.waitHealthy(ctx); err != nil {
+		return nil, err
+	}
+	return s, s.waitPlaceable(ctx)
+}
+
+// waitPlaceable waits until the servers can place a stream on all of them. The meta leader learns the resources of its
+// peers only after they are healthy.
+func (s *servers) waitPlaceable(ctx context.Context) error {
+	nc, err := nats.Connect("nats://" + s.nodes[0].client)
+	if err != nil {
+		return err
+	}
+	defer nc.Close()
+	js, err := jetstream.New(nc)
+	if err != nil {
+		return err
+	}
+	for end := time.Now().Add(recoveryTimeout); ; campaign.Sleep(ctx, 100*time.Millisecond) {
+		_, err := js.CreateStream(ctx, jetstream.StreamConfig{Name: "PLACED", Subjects: []string{"placed"}, Replicas: nodeCount})
+		if err == nil {
+			return js.DeleteStream(ctx, "PLACED")
+		}
+		if ctx.Err() != nil || time.Now().After(end) {
+			return fmt.Errorf("placing a stream: %w", err)
+		}
+	}
 }
 
 // stop kills all servers and closes the paths.
