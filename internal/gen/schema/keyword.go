@@ -127,8 +127,9 @@ func (l *loader) checkRepeated(r *root, enum *source.Node) {
 	}
 }
 
-// slashes matches a regular expression between the slashes of JavaScript.
-var slashes = regexp.MustCompile(`^/(\^.*|.*\$)/[a-z]*$`)
+// slashes matches a regular expression between the slashes of JavaScript that matches nothing with them: it begins with ^
+// or ends with $, and has no alternatives.
+var slashes = regexp.MustCompile(`^/(\^[^|]*|[^|]*[^|\\]\$)/[a-z]*$`)
 
 // checkPattern checks that text is an ECMA-262 regular expression. It uses the compiler of the runtime.
 func (l *loader) checkPattern(r *root, text string, at source.Range) {
