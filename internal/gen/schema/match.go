@@ -2,6 +2,7 @@ package schema
 
 import (
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strconv"
@@ -75,21 +76,16 @@ func (l *loader) checkEvents() {
 
 // checkReplacements reports deprecated events whose replacement no event file of the run describes.
 func (l *loader) checkReplacements() {
-	var names []string
 	for _, f := range l.set.Files {
 		for _, e := range f.Events {
-			names = append(names, e.Name)
-		}
-	}
-	for _, f := range l.set.Files {
-		for _, e := range f.Events {
-			if e.Deprecated != nil && wire.CheckEventName(e.Deprecated.ReplacedBy) == nil && !slices.Contains(names, e.Deprecated.ReplacedBy) {
-				d := source.New("MCPE126", e.Node.Get("deprecated").Get("replacedBy").Range, "no event of these files is called %q", e.Deprecated.ReplacedBy)
-				if near := suggest.Nearest(e.Deprecated.ReplacedBy, names); near != "" {
-					d = d.WithHint("did you mean %q?", near)
-				}
-				l.Report(d)
+			if e.Deprecated == nil || wire.CheckEventName(e.Deprecated.ReplacedBy) != nil || l.events[e.Deprecated.ReplacedBy] != nil {
+				continue
 			}
+			d := source.New("MCPE126", e.Node.Get("deprecated").Get("replacedBy").Range, "no event of these files is called %q", e.Deprecated.ReplacedBy)
+			if near := suggest.Nearest(e.Deprecated.ReplacedBy, slices.Sorted(maps.Keys(l.events))); near != "" {
+				d = d.WithHint("did you mean %q?", near)
+			}
+			l.Report(d)
 		}
 	}
 }
