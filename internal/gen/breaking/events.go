@@ -256,9 +256,9 @@ func readToolChanged(old, new side, report func(source.Range, source.Diagnostic)
 		report(new.keyRange("x-tool-name"), source.Diagnostic{Message: fmt.Sprintf("the read tool was %s and is %s", was, is)})
 	}
 	for _, a := range []struct{ was, is, otherwise string }{
-		{old.ToolCursor, new.ToolCursor, "cursor"}, {old.ToolMaxEvents, new.ToolMaxEvents, "maxEvents"},
-		{old.ToolWait, new.ToolWait, "waitSeconds"}, {old.ToolQuiet, new.ToolQuiet, "quietSeconds"},
-		{old.ToolSince, new.ToolSince, "since"},
+		{old.ToolCursor, new.ToolCursor, toolschema.CursorArgument}, {old.ToolMaxEvents, new.ToolMaxEvents, toolschema.MaxEventsArgument},
+		{old.ToolWait, new.ToolWait, toolschema.WaitArgument}, {old.ToolQuiet, new.ToolQuiet, toolschema.QuietArgument},
+		{old.ToolSince, new.ToolSince, toolschema.SinceArgument},
 	} {
 		if was, is := cmp.Or(a.was, a.otherwise), cmp.Or(a.is, a.otherwise); was != is {
 			report(new.keyRange("x-tool-args"), source.Diagnostic{Message: fmt.Sprintf("the read tool's argument %s is called %s", was, is)})
