@@ -39,8 +39,8 @@ A server's schemas are kept as published: a server generated from the file would
 advertise the same ones, and a generated client notices when the server changes.
 Definitions that several event types have in common become shared schemas. So do
 repeated objects of three or more members in a document. With --force, equal schemas
-keep their names in the overwritten file. What an event file cannot express is left
-out, with a warning and a comment in the file.
+keep their names in the overwritten file. The import leaves out parts that an event
+file cannot express, with a warning and a comment in the file.
 
 References to other files are followed, relative to the file that has them, within
 the directory of the document; --ref-root names another directory, such as one above
@@ -180,7 +180,7 @@ func (c *command) importEvents(ctx context.Context, i importFlags) error {
 	if err != nil || source.HasErrors(found) {
 		return c.reportAll(found, err, exitDiagnostics)
 	}
-	overwritten, _ := os.ReadFile(i.out) // an absent or invalid file has no names to keep
+	overwritten, _ := source.ReadFile(i.out) // an absent or invalid file has no names to keep
 	previous, _ := source.Parse(i.out, overwritten)
 	text, more, err := importer.Write(doc, importer.Options{From: from, Package: i.pkg, Dialect: reading.Dialect, Previous: previous})
 	if errors.Is(err, importer.ErrNothing) {
