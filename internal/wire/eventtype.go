@@ -36,8 +36,7 @@ var EventRules = []EventRule{
 		"leave replay out, or let the program emit the events, without a check"},
 	{"delivery", func(t *EventType) bool {
 		return t.NoReplay && !t.PollsHeld && slices.Equal(t.Delivery, []string{ModePoll})
-	},
-		"a poll without replay receives nothing, and delivery has only poll", "add push to delivery, or register the type with server.WithPollWithoutReplay"},
+	}, "a poll without replay receives nothing, and delivery has only poll", "add push to delivery, or register the type with server.WithPollWithoutReplay"},
 }
 
 // Check returns an error with the fault and the remedy of the first rule that t breaks.

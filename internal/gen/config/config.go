@@ -223,11 +223,11 @@ func (l *loader) readPackage(n *source.Node) {
 	p.Out = l.readOut(n, "packages")
 	p.Server, p.Client = l.readOut(n.Get("server"), "packages"), l.readOut(n.Get("client"), "packages")
 	if t := n.Get("typescript"); t != nil {
-		p.TypeScript = &TypeScript{Out: l.readOut(t, "TypeScript packages"), Emit: textsOf(t, "emit")}
+		p.TypeScript = &TypeScript{Out: l.readOut(t, "TypeScript packages"), Emit: t.Texts("emit")}
 	}
 	if p.Out == "" {
 		p.Emit = []string{"types"} // no Go output is configured
-	} else if emit := textsOf(n, "emit"); emit != nil {
+	} else if emit := n.Texts("emit"); emit != nil {
 		p.Emit = emit
 	}
 	if imports := n.Words("import"); len(imports) > 0 {
@@ -243,7 +243,7 @@ func (l *loader) readPackage(n *source.Node) {
 const maxTimeout = time.Hour
 
 func (l *loader) readPlugin(n *source.Node, named map[string]source.Range) {
-	p := Plugin{Range: n.Range, Name: n.Word("name"), Command: textsOf(n, "command"), Out: l.readOut(n, "plugins")}
+	p := Plugin{Range: n.Range, Name: n.Word("name"), Command: n.Texts("command"), Out: l.readOut(n, "plugins")}
 	if at := n.Get("name"); at != nil {
 		if first, taken := named[p.Name]; taken {
 			l.report(source.New("MCPE123", at.Range, "two plugins are called %q", p.Name).WithRelated(first, "first used here"))
@@ -275,13 +275,4 @@ func (l *loader) readOut(n *source.Node, what string) string {
 	}
 	l.outs[what+" "+dir] = at.Range
 	return dir
-}
-
-// textsOf returns the strings in an array member.
-func textsOf(n *source.Node, key string) []string {
-	var list []string
-	for _, item := range n.ItemsOf(key, source.String) {
-		list = append(list, item.Text)
-	}
-	return list
 }

@@ -24,7 +24,7 @@ func (l *loader) readRules(n *source.Node) {
 
 // readSelection reads the rules that a section selects. use is the key of the categories.
 func (l *loader) readSelection(n *source.Node, use string) rule.Selection {
-	s := rule.Selection{Use: textsOf(n, use), Except: textsOf(n, "except")}
+	s := rule.Selection{Use: n.Texts(use), Except: n.Texts("except")}
 	for _, e := range n.ItemsOf("ignore", source.Object) {
 		if at := e.Get("path"); at != nil {
 			l.checkPattern(at)
@@ -34,7 +34,7 @@ func (l *loader) readSelection(n *source.Node, use string) rule.Selection {
 				l.report(source.New("MCPE401", at.Range, "%q is not a glob pattern", at.Text).WithHint("* matches within a name"))
 			}
 		}
-		s.Ignore = append(s.Ignore, rule.Ignore{Dir: l.config.Dir, Path: e.Word("path"), Event: e.Word("event"), Rules: textsOf(e, "rules")})
+		s.Ignore = append(s.Ignore, rule.Ignore{Dir: l.config.Dir, Path: e.Word("path"), Event: e.Word("event"), Rules: e.Texts("rules")})
 	}
 	return s
 }

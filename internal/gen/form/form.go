@@ -174,11 +174,11 @@ func (f *Form) faults(n *source.Node, e *jsonschema.ValidationError, rule *sourc
 		var found []source.Diagnostic
 		for _, key := range k.Properties {
 			d := source.New("MCPE120", n.Member(key).KeyRange, "%s has no key %q", what, key)
-			found = append(found, d.WithHint("%s", Meant(key, keysOf(rule), "its keys are")))
+			found = append(found, d.WithHint("%s", Suggestion(key, keysOf(rule), "its keys are")))
 		}
 		return found
 	case *kind.Enum:
-		remedy = Meant(n.Text, textsOf(rule.Get("enum")), "it is one of")
+		remedy = Suggestion(n.Text, rule.Texts("enum"), "it is one of")
 		return report("MCPE123", n.Range, "%s cannot be %s", what, n.JSON())
 	case *kind.UniqueItems:
 		first, second := n.Items[k.Duplicates[0]], n.Items[k.Duplicates[1]]
@@ -226,8 +226,8 @@ func start(n *source.Node) source.Range {
 	return source.Range{Start: n.Range.Start, End: n.Range.Start}
 }
 
-// Meant returns a hint for an unknown word: the nearest known word, or all of them after the introduction.
-func Meant(word string, known []string, introduction string) string {
+// Suggestion returns a hint for an unknown word: the nearest known word, or all of them after the introduction.
+func Suggestion(word string, known []string, introduction string) string {
 	if plain := strings.Trim(word, "“”„‘’‚«»"); plain != word && slices.Contains(known, plain) {
 		return fmt.Sprintf("write %s; only ' and \" are quotes", plain)
 	}
@@ -238,7 +238,7 @@ func Meant(word string, known []string, introduction string) string {
 }
 
 func keysOf(rule *source.Node) []string {
-	keys := textsOf(rule.Get("required"))
+	keys := rule.Texts("required")
 	if properties := rule.Get("properties"); properties != nil {
 		for _, m := range properties.Members {
 			if !slices.Contains(keys, m.Key) && m.Value.Kind == source.Object {
@@ -247,16 +247,6 @@ func keysOf(rule *source.Node) []string {
 		}
 	}
 	return keys
-}
-
-func textsOf(list *source.Node) []string {
-	var texts []string
-	if list != nil {
-		for _, n := range list.Items {
-			texts = append(texts, n.Text)
-		}
-	}
-	return texts
 }
 
 // At returns the node at a location relative to n, or the innermost existing one.
@@ -319,7 +309,7 @@ const maxHintKeys = 5
 // as its value. If there are few keys, the hint lists them. For any other fault, the hint is "".
 func objectHint(n, rule *source.Node) string {
 	keys := keysOf(rule)
-	required := textsOf(rule.Get("required"))
+	required := rule.Texts("required")
 	switch {
 	case n.Kind == source.Object || len(keys) == 0:
 		return ""

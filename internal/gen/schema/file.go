@@ -104,7 +104,7 @@ func (l *loader) checkName(name string, at source.Range, what string) {
 }
 
 func (l *loader) readEvent(f *File, n *source.Node) {
-	e := &Event{File: f, Node: n, Name: n.Word("name"), NameRange: n.Range, Description: n.Word("description"), Delivery: textsOf(n, "delivery"),
+	e := &Event{File: f, Node: n, Name: n.Word("name"), NameRange: n.Range, Description: n.Word("description"), Delivery: n.Texts("delivery"),
 		Source: cmp.Or(n.Word("source"), "emit"), Replay: n.Flag("replay", true), Stability: cmp.Or(n.Word("stability"), "stable"),
 		Meta: n.Get("_meta"), GoName: n.Word("x-go-name"), ToolName: n.Word("x-tool-name")}
 	f.Events = append(f.Events, e)
@@ -127,7 +127,7 @@ func (l *loader) readEvent(f *File, n *source.Node) {
 		}
 	}
 	if m := n.Get("mcpe"); m != nil {
-		e.MCPE = &MCPE{Enabled: m.Flag("enabled", true), Priority: cmp.Or(m.Word("priority"), "normal"), Tags: textsOf(m, "tags")}
+		e.MCPE = &MCPE{Enabled: m.Flag("enabled", true), Priority: cmp.Or(m.Word("priority"), "normal"), Tags: m.Texts("tags")}
 	}
 	l.readCoalesce(e)
 	l.readActor(e)
@@ -135,15 +135,6 @@ func (l *loader) readEvent(f *File, n *source.Node) {
 	l.readToolArguments(e, n.Get("x-tool-args"))
 	e.Input = l.addRoot(f, e, n.Get("inputSchema"), "inputSchema")
 	e.Payload = l.addRoot(f, e, n.Get("payloadSchema"), "payloadSchema")
-}
-
-// textsOf returns the strings in an array member.
-func textsOf(n *source.Node, key string) []string {
-	var list []string
-	for _, item := range n.ItemsOf(key, source.String) {
-		list = append(list, item.Text)
-	}
-	return list
 }
 
 // checkRules reports the rules of servers that the event breaks. A fault that an option of the registration removes is a

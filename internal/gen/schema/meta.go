@@ -137,7 +137,7 @@ func metaFault(n *source.Node, e *jsonschema.ValidationError) source.Diagnostic 
 				return d.WithHint("write %s", hint)
 			}
 		}
-		return d.WithHint("%s", form.Meant(fmt.Sprint(k.Got), words, "it is one of"))
+		return d.WithHint("%s", form.Suggestion(fmt.Sprint(k.Got), words, "it is one of"))
 	case *kind.Minimum:
 		return source.New("MCPE130", at, "%s must not be less than %s", what, k.Want.RatString())
 	case *kind.ExclusiveMinimum:

@@ -90,6 +90,15 @@ func (n *Node) ItemsOf(key string, k Kind) []*Node {
 	return slices.DeleteFunc(slices.Clone(n.ItemsAt(key)), func(item *Node) bool { return item.Kind != k })
 }
 
+// Texts returns the strings in an array member.
+func (n *Node) Texts(key string) []string {
+	var texts []string
+	for _, item := range n.ItemsOf(key, String) {
+		texts = append(texts, item.Text)
+	}
+	return texts
+}
+
 // Words returns the members of an object member whose values are strings.
 func (n *Node) Words(key string) []Member {
 	return slices.DeleteFunc(slices.Clone(n.MembersAt(key)), func(m Member) bool { return m.Value.Kind != String })
