@@ -97,7 +97,7 @@ func (c *command) breaking(ctx context.Context, files []string, o breakingFlags)
 	if err != nil {
 		return err
 	}
-	old, found, err := against.Load(ctx, o.against, c.newVersion(files, sets))
+	old, found, err := against.Load(ctx, o.against, against.New{Files: files, Config: c.runConfig()})
 	if errors.Is(err, against.ErrNoGit) {
 		return fmt.Errorf("--against %s: %w", o.against, err)
 	}
@@ -130,15 +130,6 @@ func (c *command) breaking(ctx context.Context, files []string, o breakingFlags)
 		code = exitDiagnostics // some changes could not be compared
 	}
 	return c.printResult(source.Sort(append(found, changes...)), code)
-}
-
-// newVersion returns the new version of the event files, which package against compares with the old version.
-func (c *command) newVersion(files []string, sets []loadedPackage) against.New {
-	if len(files) == 0 {
-		return against.New{Config: c.runConfig()}
-	}
-	r := sets[0].request
-	return against.New{Files: files, Types: r.Types, Refs: r.Refs, Dialect: r.Dialect, Overrides: c.runConfig().Overrides}
 }
 
 // isEmitted reports whether a part is emitted. If parts is empty, all parts are emitted.

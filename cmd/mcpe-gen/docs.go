@@ -124,7 +124,7 @@ func (c *command) changesSince(ctx context.Context, files []string, sets []loade
 	if since == "" {
 		return changes, nil
 	}
-	old, found, err := against.Load(ctx, since, c.newVersion(files, sets))
+	old, found, err := against.Load(ctx, since, against.New{Files: files, Config: c.runConfig()})
 	if err != nil {
 		err = fmt.Errorf("--since %w", err)
 		if _, wrong := errors.AsType[*against.RevisionError](err); wrong {

@@ -1,8 +1,6 @@
 package main
 
 import (
-	"maps"
-	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -28,18 +26,12 @@ func (c *command) loadSets(files []string) ([]loadedPackage, error) {
 	}
 	var all []loadedPackage
 	for _, r := range requests {
-		set, found := schema.Load(r.Files, c.readOptions(r))
+		set, found := schema.Load(r.Files, c.runConfig().Reading())
 		all = append(all, loadedPackage{r, set, found})
 	}
 	last := &all[len(all)-1]
 	last.found = append(last.found, c.unused()...)
 	return all, nil
-}
-
-// readOptions returns the options that package gen uses to read the event files of a request.
-func (c *command) readOptions(r gen.Request) schema.Options {
-	return schema.Options{Refs: r.Refs, Dialect: r.Dialect, Overrides: c.runConfig().Overrides,
-		Formats: slices.Sorted(maps.Keys(r.Types))}
 }
 
 // runConfig returns the configuration of the run, or an empty one if none was read.

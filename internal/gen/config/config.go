@@ -2,6 +2,7 @@ package config
 
 import (
 	"encoding/json"
+	"maps"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -56,7 +57,7 @@ type Config struct {
 
 // Reading returns the options for reading the event files of the configuration.
 func (c *Config) Reading() schema.Options {
-	return schema.Options{Refs: c.Refs, Dialect: c.Dialect, Overrides: c.Overrides}
+	return schema.Options{Refs: c.Refs, Dialect: c.Dialect, Overrides: c.Overrides, Formats: slices.Sorted(maps.Keys(c.Types))}
 }
 
 // A Package is a Go package to generate.

@@ -22,13 +22,9 @@ import (
 // New describes the new version.
 type New struct {
 	// Files lists the event files that the user named. If it is empty, Config lists them.
-	Files  []string
+	Files []string
+	// Config provides the settings for reading the files. It is empty if the run does not read a configuration.
 	Config *config.Config
-	// Types, Refs, Dialect and Overrides are the settings for Files. They correspond to the fields of [config.Config],
-	// which replace them if a configuration lists the files.
-	Types, Refs map[string]string
-	Dialect     string
-	Overrides   *schema.Overrides
 }
 
 // A version is a tree of files: a directory or a git revision.
@@ -61,7 +57,7 @@ func Load(ctx context.Context, spec string, new New) ([]breaking.Package, []sour
 		return nil, []source.Diagnostic{missing(spec, "there is no such file or directory")}, nil
 	case !info.IsDir():
 		v := version{read: source.ReadFile}
-		packages, ds := v.packages([]group{new.singleGroup(spec, new.Refs)})
+		packages, ds := v.packages([]group{new.singleGroup(spec, new.Config.Refs)})
 		return packages, ds, nil
 	}
 	v := version{base: spec, root: spec, read: source.ReadFile}
@@ -104,7 +100,15 @@ func (n New) singleGroup(file string, refs map[string]string) group {
 		}
 		return movePath(p, filepath.Dir(file), filepath.Dir(now))
 	}
-	return group{files: []string{file}, tools: true, types: n.Types, reading: schema.Options{Refs: refs, Dialect: n.Dialect, Overrides: n.Overrides.Elsewhere(known)}}
+	return n.group([]string{file}, refs, known)
+}
+
+// group returns the group for old files that are read with the settings of the new version. known translates the path
+// of an old file to that of the new file.
+func (n New) group(files []string, refs map[string]string, known func(path string) string) group {
+	reading := n.Config.Reading()
+	reading.Refs, reading.Overrides = refs, reading.Overrides.Elsewhere(known)
+	return group{files: files, tools: true, types: n.Config.Types, reading: reading}
 }
 
 // movePath moves a path from one directory to another.
@@ -127,8 +131,7 @@ func (v *version) groups(spec string, new New) ([]group, *source.Diagnostic) {
 				}
 				return movePath(p, v.base, ".")
 			}
-			reading := schema.Options{Refs: rebase(new.Refs, ".", v.base), Dialect: new.Dialect, Overrides: new.Overrides.Elsewhere(known)}
-			groups = []group{{files: files, tools: true, types: new.Types, reading: reading}}
+			groups = []group{new.group(files, rebase(new.Config.Refs, ".", v.base), known)}
 		}
 	} else {
 		groups = v.configuredGroups(new.Config)

@@ -26,7 +26,7 @@ func ExampleLoad() {
 		fmt.Println(err)
 		return
 	}
-	packages, found, err := against.Load(context.Background(), dir, against.New{Files: []string{"events.yaml"}})
+	packages, found, err := against.Load(context.Background(), dir, against.New{Files: []string{"events.yaml"}, Config: &config.Config{}})
 	fmt.Println(packages[0].Set.Files[0].Events[0].Name, found, err)
 	// Output: a [] <nil>
 }
@@ -93,10 +93,10 @@ func TestDirectory(t *testing.T) {
 			t.Errorf("%s: got %s, want %s", spec, got, want)
 		}
 	}
-	if got := names(t, "../older", against.New{Files: []string{"events/b.yaml", "events/new.yaml"}}); got != "=b" {
+	if got := names(t, "../older", against.New{Files: []string{"events/b.yaml", "events/new.yaml"}, Config: &config.Config{}}); got != "=b" {
 		t.Errorf("files: got %s", got)
 	}
-	if got := names(t, "../older/events", against.New{Files: []string{filepath.Join(dir, "new", "events", "b.yaml")}}); got != "=b" {
+	if got := names(t, "../older/events", against.New{Files: []string{filepath.Join(dir, "new", "events", "b.yaml")}, Config: &config.Config{}}); got != "=b" {
 		t.Errorf("by name: got %s", got)
 	}
 }
@@ -147,14 +147,14 @@ func TestRevision(t *testing.T) {
 			t.Fatalf("%v\n%s", err, out)
 		}
 	}
-	if got := names(t, "git:HEAD", against.New{Files: []string{"events.yaml"}}); got != "=a" {
+	if got := names(t, "git:HEAD", against.New{Files: []string{"events.yaml"}, Config: &config.Config{}}); got != "=a" {
 		t.Errorf("got %s", got)
 	}
-	got := names(t, "git:HEAD:sub/escape.yaml", against.New{Files: []string{"sub/escape.yaml"}})
+	got := names(t, "git:HEAD:sub/escape.yaml", against.New{Files: []string{"sub/escape.yaml"}, Config: &config.Config{}})
 	if !strings.Contains(got, `HEAD:sub/escape.yaml:3:83: error MCPE141: $ref "../../outside.yaml#/schemas/X": the file cannot be read`) {
 		t.Errorf("got %s", got)
 	}
-	_, _, err := against.Load(t.Context(), "git:none", against.New{Files: []string{"events.yaml"}})
+	_, _, err := against.Load(t.Context(), "git:none", against.New{Files: []string{"events.yaml"}, Config: &config.Config{}})
 	if _, ok := errors.AsType[*against.RevisionError](err); !ok {
 		t.Errorf("got %v", err)
 	}

@@ -45,7 +45,7 @@ func loadGit(ctx context.Context, rest, spec string, new New) ([]breaking.Packag
 	here := path.Join(virtualRoot, g.prefix)
 	if !hasPath {
 		v.base, v.root = here, here
-		if new.Config != nil {
+		if len(new.Files) == 0 {
 			// The configuration may be outside the current directory.
 			if v.root, err = g.repositoryPath(new.Config.Dir); err != nil {
 				return nil, nil, err
@@ -57,7 +57,7 @@ func loadGit(ctx context.Context, rest, spec string, new New) ([]breaking.Packag
 			place = path.Join(here, at)
 		}
 		if _, ok := g.blobs[place]; ok {
-			packages, ds := v.packages([]group{new.singleGroup(place, rebase(new.Refs, ".", here))})
+			packages, ds := v.packages([]group{new.singleGroup(place, rebase(new.Config.Refs, ".", here))})
 			return packages, ds, nil
 		}
 		if !slices.ContainsFunc(g.names, func(n string) bool { return strings.HasPrefix(n, strings.TrimSuffix(place, "/")+"/") }) {
