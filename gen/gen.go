@@ -274,11 +274,11 @@ func loadPackage(ctx context.Context, r Request) (*loadedPackage, []source.Diagn
 		}
 	}
 	var failed error
-	overrides, err := overridesOf(r.Overrides)
+	cfg, err := configOf(r.Overrides)
 	if err != nil {
 		return nil, nil, err
 	}
-	reading := schema.Options{Refs: r.Refs, Dialect: r.Dialect, Overrides: overrides.Below(r.Dir),
+	reading := schema.Options{Refs: r.Refs, Dialect: r.Dialect, Overrides: cfg.Overrides.Below(r.Dir),
 		Formats: slices.Sorted(maps.Keys(r.Types))}
 	reading.ReadFile = func(p string) ([]byte, error) {
 		if err := ctx.Err(); err != nil {
@@ -294,6 +294,7 @@ func loadPackage(ctx context.Context, r Request) (*loadedPackage, []source.Diagn
 	if source.HasErrors(diags) {
 		return nil, diags, nil
 	}
+	cfg.Record(r.Dir, set)
 	name, found, err := packageName(r, set)
 	diags = append(diags, found...)
 	if err != nil {

@@ -4,13 +4,14 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/mcpe-gen/mcpe-gen/gen"
 	"github.com/mcpe-gen/mcpe-gen/gen/diagnostic"
 )
 
-// Overrides of a configuration act on what is generated, and tell when they had no effect.
+// Overrides of a configuration act on what is generated, and tell which settings had no effect in any request.
 func TestReadOverrides(t *testing.T) {
 	dir := t.TempDir()
 	for name, text := range map[string]string{
@@ -26,6 +27,7 @@ overrides:
   - file: incidents.yaml
     at: /events/0/payloadSchema/properties/gone
     remove: true
+types: {uuid: string, email: string, uid: string}
 `,
 		"incidents.yaml": `
 version: 1
@@ -33,8 +35,19 @@ events:
   - name: incident.created
     description: Fires when a new incident is created.
     inputSchema: {type: object, additionalProperties: false}
-    payloadSchema: {type: object, properties: {id: {type: string}}, required: [id]}
+    payloadSchema: {type: object, properties: {id: {type: string, format: uuid}}, required: [id]}
+`,
+		"second/members.yaml": `
+version: 1
+events:
+  - name: member.joined
+    description: Fires when a member joins.
+    inputSchema: {type: object, additionalProperties: false}
+    payloadSchema: {type: object, properties: {address: {type: string, format: email}}, required: [address]}
 `} {
+		if err := os.MkdirAll(filepath.Join(dir, filepath.Dir(name)), 0o755); err != nil {
+			t.Fatal(err)
+		}
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}
@@ -57,8 +70,18 @@ events:
 	if !named {
 		t.Errorf("the override has no effect: %+v", m.Types)
 	}
-	if unused := overrides.Unused(false); len(unused) != 1 || unused[0].Code != "MCPE406" {
-		t.Errorf("without effect: %v", unused)
+	second := gen.Request{Dir: filepath.Join(dir, "second"), Files: []string{"members.yaml"}, Out: "members", Emit: []string{"types"}, Overrides: overrides}
+	if plan, found, err := gen.Generate(t.Context(), second); plan == nil {
+		t.Fatalf("%v, %v", found, err)
+	}
+	for some, want := range map[bool][]string{true: {"MCPE406"}, false: {"MCPE406", "MCPE409"}} {
+		var codes []string
+		for _, d := range overrides.Unused(some) {
+			codes = append(codes, d.Code)
+		}
+		if !slices.Equal(codes, want) {
+			t.Errorf("without effect: %v, want %v", codes, want)
+		}
 	}
 	none, found := gen.ReadOverrides(filepath.Join(dir, "missing.yaml"))
 	if none != nil || !diagnostic.HasErrors(found) {

@@ -26,7 +26,9 @@ func (c *command) runRequests(requests []gen.Request, call func(gen.Request) ([]
 			failed = err
 		}
 	}
-	all = append(all, c.unused()...)
+	if failed == nil {
+		all = append(all, c.unused(all)...)
+	}
 	return c.reportAll(source.Sort(all), failed, exitDiagnostics)
 }
 

@@ -115,7 +115,8 @@ func (c *command) loadSet(ctx context.Context, files []string) (*schema.Set, err
 		return source.ReadFile(path)
 	}
 	set, found := schema.Load(all, reading)
-	found = append(found, c.unused()...)
+	c.runConfig().Record("", set)
+	found = append(found, c.unused(found)...)
 	if err := c.reportAll(source.Sort(found), nil, exitDiagnostics); err != nil {
 		return nil, err
 	}

@@ -25,12 +25,15 @@ func (c *command) loadSets(files []string) ([]loadedPackage, error) {
 		return nil, err
 	}
 	var all []loadedPackage
+	var found []source.Diagnostic
 	for _, r := range requests {
-		set, found := schema.Load(r.Files, c.runConfig().Reading())
-		all = append(all, loadedPackage{r, set, found})
+		set, ds := schema.Load(r.Files, c.runConfig().Reading())
+		c.runConfig().Record("", set)
+		all = append(all, loadedPackage{r, set, ds})
+		found = append(found, ds...)
 	}
 	last := &all[len(all)-1]
-	last.found = append(last.found, c.unused()...)
+	last.found = append(last.found, c.unused(found)...)
 	return all, nil
 }
 
@@ -42,8 +45,14 @@ func (c *command) runConfig() *config.Config {
 	return c.runConfigFile
 }
 
-// unused returns diagnostics for the overrides in the config that had no effect.
-func (c *command) unused() []source.Diagnostic { return c.runConfig().Overrides.Unused(c.isPartial) }
+// unused returns diagnostics for the settings in the config that had no effect. It returns none if the run found errors,
+// because it may not have read all files.
+func (c *command) unused(found []source.Diagnostic) []source.Diagnostic {
+	if source.HasErrors(found) {
+		return nil
+	}
+	return c.runConfig().Unused(c.isPartial)
+}
 
 // now returns the time that is compared with dates in event files.
 var now = time.Now

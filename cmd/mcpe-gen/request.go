@@ -156,10 +156,7 @@ func (c *command) loadPackages(path string) (*config.Config, [][]string, error) 
 
 // applyConfig copies the options for reading and typing event files from the config.
 func applyConfig(r *gen.Request, cfg *config.Config) {
-	r.Types, r.Refs, r.Dialect = cfg.Types, cfg.Refs, cfg.Dialect
-	if cfg.Overrides != nil {
-		r.Overrides = cfg.Overrides
-	}
+	r.Types, r.Refs, r.Dialect, r.Overrides = cfg.Types, cfg.Refs, cfg.Dialect, cfg
 }
 
 // fillFromConfig sets values that no flag has set to those of the config.

@@ -49,10 +49,13 @@ type Config struct {
 	// Plugins lists the programs that generate files from the model.
 	Plugins []Plugin
 	// Places maps the entries of types and of import to their locations, by key and entry. The key packages without an
-	// entry is the location of the list.
+	// entry is the location of the list, and the key format is that of a format in types.
 	Places map[[2]string]source.Range
 	// Lint and Breaking select rules. The defaults are STANDARD for Lint and WIRE for Breaking.
 	Lint, Breaking rule.Selection
+
+	// met contains the names in the recorded sets.
+	met names
 }
 
 // Reading returns the options for reading the event files of the configuration.
@@ -193,6 +196,7 @@ func (l *loader) load(n *source.Node) {
 			l.report(source.New("MCPE402", m.Value.Range, "the Go type of format %s: %v", m.Key, err).WithHint("as in github.com/google/uuid.UUID"))
 		}
 		l.config.Types[m.Key], l.config.Places[[2]string{"types", m.Key}] = m.Value.Text, m.Value.Range
+		l.config.Places[[2]string{"format", m.Key}] = m.KeyRange
 	}
 	for _, m := range n.Words("refs") {
 		if _, err := url.Parse(m.Key); err != nil {

@@ -38,18 +38,21 @@ type Silence struct {
 	Dir, Files string
 	// Reason explains why the diagnostics are silenced.
 	Reason string
+	at     source.Range
 }
 
 // Covers reports whether the silence applies to the diagnostic. It never applies to errors.
 func (s Silence) Covers(d source.Diagnostic) bool {
-	return d.Code == s.Code && d.Severity != source.Error &&
-		(s.Files == "" || rule.Covers(s.Dir, s.Files, d.Range.Start.File))
+	return d.Code == s.Code && d.Severity != source.Error && s.matches(d.Range.Start.File)
 }
+
+// matches reports whether Files matches a file.
+func (s Silence) matches(file string) bool { return s.Files == "" || rule.Covers(s.Dir, s.Files, file) }
 
 // readSilences reads the silenced codes.
 func (l *loader) readSilences(root *source.Node) {
 	for _, n := range root.ItemsOf("silence", source.Object) {
-		s := Silence{Dir: l.config.Dir, Code: n.Word("code"), Files: n.Word("files"), Reason: strings.TrimSpace(n.Word("reason"))}
+		s := Silence{Dir: l.config.Dir, Code: n.Word("code"), Files: n.Word("files"), Reason: strings.TrimSpace(n.Word("reason")), at: n.Range}
 		if at := n.Get("code"); at != nil {
 			code, ok := source.Lookup(s.Code)
 			switch {

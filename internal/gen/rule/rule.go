@@ -56,6 +56,8 @@ type Ignore struct {
 	Event string
 	// Rules lists the IDs and categories of the rules.
 	Rules []string
+	// Range is the location in the configuration.
+	Range source.Range
 }
 
 // Level returns the severity of a rule's findings, or false if the rule does not apply.
@@ -76,16 +78,18 @@ func (s Selection) Ignores(r Rule, file, event string) bool {
 		if len(i.Rules) > 0 && !slices.Contains(i.Rules, r.ID) && !slices.Contains(i.Rules, r.Category) {
 			return false
 		}
-		if i.Event != "" {
-			if ok, err := path.Match(i.Event, event); !ok || err != nil {
-				return false
-			}
-		}
-		return i.Path == "" || i.covers(file)
+		return (i.Event == "" || i.Matches(event)) && (i.Path == "" || i.Covers(file))
 	})
 }
 
-func (i Ignore) covers(file string) bool {
+// Matches reports whether Event matches the name of an event.
+func (i Ignore) Matches(event string) bool {
+	ok, err := path.Match(i.Event, event)
+	return ok && err == nil
+}
+
+// Covers reports whether Path matches a file or a directory above it.
+func (i Ignore) Covers(file string) bool {
 	return Covers(i.Dir, i.Path, file) || Covers(i.Dir, i.Path+"/**", file)
 }
 

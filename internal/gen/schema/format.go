@@ -27,6 +27,7 @@ var formatAliases = map[string]string{
 // other unknown formats, because JSON Schema allows custom formats.
 func (l *loader) checkFormat(r *root, n, v *source.Node) {
 	name := v.Text
+	l.set.Formats[name] = true
 	if slices.Contains(l.o.Formats, name) {
 		return
 	}
@@ -40,23 +41,23 @@ func (l *loader) checkFormat(r *root, n, v *source.Node) {
 	if slices.Contains(otherFormats, name) {
 		return
 	}
-	if near := nearFormat(name); near != "" {
+	if near := NearFormat(name, schematree.Formats); near != "" {
 		l.fail(r, source.New("MCPE131", v.Range, "format %q is not known and checks nothing", name).
 			WithHint("did you mean %q?", near))
 	}
 }
 
-// nearFormat returns the format that the author probably meant by name, or "".
-func nearFormat(name string) string {
+// NearFormat returns the one of the formats that the author probably meant by name, or "".
+func NearFormat(name string, formats []string) string {
 	plain := strings.NewReplacer("_", "-", " ", "-").Replace(strings.ToLower(name))
-	if known := formatAliases[plain]; known != "" {
+	if known := formatAliases[plain]; slices.Contains(formats, known) {
 		return known
 	}
 	bare := strings.ReplaceAll(plain, "-", "")
-	for _, f := range schematree.Formats {
+	for _, f := range formats {
 		if strings.ReplaceAll(f, "-", "") == bare {
 			return f
 		}
 	}
-	return suggest.Nearest(plain, schematree.Formats)
+	return suggest.Nearest(plain, formats)
 }

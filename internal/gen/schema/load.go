@@ -18,7 +18,7 @@ func Load(paths []string, o Options) (*Set, []source.Diagnostic) {
 		o.ReadFile = source.ReadFile
 	}
 	l := &loader{
-		set:     &Set{places: make(map[*source.Node]*place), files: make(map[string]*openedFile), kinds: make(map[*source.Node]kinds), published: newPublications()},
+		set:     &Set{places: make(map[*source.Node]*place), files: make(map[string]*openedFile), kinds: make(map[*source.Node]kinds), Formats: make(map[string]bool), published: newPublications()},
 		o:       o,
 		entries: make(map[*Entry]*root),
 	}

@@ -14,6 +14,8 @@ type Set struct {
 	Files []*File
 	// Applied lists the overrides that changed a value, in the order of application.
 	Applied []Applied
+	// Formats contains the values that the keyword format has in the schemas.
+	Formats map[string]bool
 
 	// refs lists the mappings of URL prefixes to files, with the longest prefixes first.
 	refs []mapping

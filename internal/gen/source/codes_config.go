@@ -23,4 +23,8 @@ var configCodes = []Code{
 		"or one whose diagnostics are errors, which are never silenced. For rules of lint use `lint: ignore`."},
 	{ID: "MCPE408", Title: "bad import", Explanation: "`import` of a package in mcpe.yaml maps a file of schemas to the Go package that has its types: `{schemas/common.yaml: " +
 		"example.com/shop/internal/common}`. This value is not an import path."},
+	{ID: "MCPE409", Title: "setting without effect", Severity: Warning, Explanation: "An entry of mcpe.yaml names something that none of the files has that its packages read: `types` names a format, " +
+		"`ignore` under `lint` a file or an event type, `silence` a file. Either the name is misspelled, or the thing has " +
+		"been renamed or removed. Correct or remove the entry. Runs with FILE arguments do not report it, because they " +
+		"read only some of the files."},
 }
