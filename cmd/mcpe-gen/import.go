@@ -206,19 +206,16 @@ func (c *command) importEvents(ctx context.Context, i importFlags) error {
 
 // schemaOptions returns the options for reading schemas. They come from mcpe.yaml if it exists.
 func (c *command) schemaOptions() (schema.Options, error) {
-	path := c.config
-	if path == "" {
-		found, ok := config.Find(".")
-		if !ok {
-			return schema.Options{}, nil
+	path, found := c.config, c.config != ""
+	if !found {
+		path, found = config.Find(".")
+	}
+	if found {
+		if _, err := c.loadConfig(path); err != nil {
+			return schema.Options{}, err
 		}
-		path = found
 	}
-	cfg, ds := config.Load(path, nil)
-	if err := c.reportAll(ds, nil, cli.Usage); err != nil {
-		return schema.Options{}, err
-	}
-	return cfg.Reading(), nil
+	return c.runConfig().Reading(), nil
 }
 
 // readEvents reads the event types and describes their origin.
