@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -59,7 +58,7 @@ func newExportAsyncAPI(c *command) *cobra.Command {
 		Example: `  mcpe-gen export asyncapi -o asyncapi.yaml
   mcpe-gen export asyncapi incidents.yaml --title Incidents --api-version 2.1.0 -o asyncapi.json`,
 		ValidArgsFunction: completeEventFiles,
-		RunE:              func(cmd *cobra.Command, args []string) error { return c.exportAsyncAPI(cmd.Context(), args, e) },
+		RunE:              func(_ *cobra.Command, args []string) error { return c.exportAsyncAPI(args, e) },
 	}
 	flags := cmd.Flags()
 	flags.SortFlags = false
@@ -70,8 +69,8 @@ func newExportAsyncAPI(c *command) *cobra.Command {
 	return cmd
 }
 
-func (c *command) exportAsyncAPI(ctx context.Context, files []string, e exportFlags) error {
-	set, err := c.loadSet(ctx, files)
+func (c *command) exportAsyncAPI(files []string, e exportFlags) error {
+	set, err := c.loadSet(files)
 	if err != nil {
 		return err
 	}
@@ -94,7 +93,7 @@ func (c *command) exportAsyncAPI(ctx context.Context, files []string, e exportFl
 }
 
 // loadSet reads a verb's event files into one set.
-func (c *command) loadSet(ctx context.Context, files []string) (*schema.Set, error) {
+func (c *command) loadSet(files []string) (*schema.Set, error) {
 	requests, err := c.requests(files, outputFlags{})
 	if err != nil {
 		return nil, err
@@ -102,20 +101,12 @@ func (c *command) loadSet(ctx context.Context, files []string) (*schema.Set, err
 	var all []string
 	for _, r := range requests {
 		for _, f := range r.Files {
-			if !slices.ContainsFunc(all, func(g string) bool { return same(f, g) }) {
+			if !slices.ContainsFunc(all, func(g string) bool { return absolute(g) == absolute(f) }) {
 				all = append(all, f)
 			}
 		}
 	}
-	reading := c.runConfig().Reading()
-	reading.ReadFile = func(path string) ([]byte, error) {
-		if err := ctx.Err(); err != nil {
-			return nil, err
-		}
-		return source.ReadFile(path)
-	}
-	set, found := schema.Load(all, reading)
-	c.runConfig().Record("", set)
+	set, found := c.load(all)
 	found = append(found, c.unused(found)...)
 	if err := c.reportAll(source.Sort(found), nil, exitDiagnostics); err != nil {
 		return nil, err

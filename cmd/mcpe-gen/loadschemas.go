@@ -27,14 +27,20 @@ func (c *command) loadSets(files []string) ([]loadedPackage, error) {
 	var all []loadedPackage
 	var found []source.Diagnostic
 	for _, r := range requests {
-		set, ds := schema.Load(r.Files, c.runConfig().Reading())
-		c.runConfig().Record("", set)
+		set, ds := c.load(r.Files)
 		all = append(all, loadedPackage{r, set, ds})
 		found = append(found, ds...)
 	}
 	last := &all[len(all)-1]
 	last.found = append(last.found, c.unused(found)...)
 	return all, nil
+}
+
+// load loads event files with the settings of the config.
+func (c *command) load(files []string) (*schema.Set, []source.Diagnostic) {
+	set, found := schema.Load(files, c.runConfig().Reading())
+	c.runConfig().Record("", set)
+	return set, found
 }
 
 // runConfig returns the configuration of the run, or an empty one if none was read.

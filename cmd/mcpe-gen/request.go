@@ -5,7 +5,6 @@ import (
 	"io/fs"
 	"os"
 	"path"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -182,17 +181,11 @@ func findPackage(cfg *config.Config, files []string) *config.Package {
 		// An invalid pattern matters only to a run that depends on it.
 		members, _ := cfg.Files(p)
 		foreign := func(f string) bool {
-			return !slices.ContainsFunc(members, func(m string) bool { return same(f, m) })
+			return !slices.ContainsFunc(members, func(m string) bool { return absolute(m) == absolute(f) })
 		}
 		if !slices.ContainsFunc(files, foreign) {
 			return &cfg.Packages[i]
 		}
 	}
 	return nil
-}
-
-func same(a, b string) bool {
-	a, errA := filepath.Abs(a)
-	b, errB := filepath.Abs(b)
-	return errA == nil && errB == nil && a == b
 }
