@@ -61,11 +61,7 @@ func Load(ctx context.Context, spec string, new New) ([]breaking.Package, []sour
 		return packages, ds, nil
 	}
 	v := version{base: spec, root: spec, read: source.ReadFile}
-	groups, d := v.groups(spec, new)
-	if d != nil {
-		return nil, []source.Diagnostic{*d}, nil
-	}
-	packages, ds := v.packages(groups)
+	packages, ds := v.load(spec, new)
 	return packages, ds, nil
 }
 
@@ -120,8 +116,8 @@ func movePath(p, from, to string) string {
 	return filepath.Join(to, rel)
 }
 
-// groups returns the packages of a version with their files.
-func (v *version) groups(spec string, new New) ([]group, *source.Diagnostic) {
+// load returns the packages of a version.
+func (v *version) load(spec string, new New) ([]breaking.Package, []source.Diagnostic) {
 	var groups []group
 	if len(new.Files) > 0 {
 		if files, now := v.matchFiles(new.Files); len(files) > 0 {
@@ -137,10 +133,9 @@ func (v *version) groups(spec string, new New) ([]group, *source.Diagnostic) {
 		groups = v.configuredGroups(new.Config)
 	}
 	if len(groups) == 0 {
-		d := missing(spec, "it has none of the event files that are compared")
-		return nil, &d
+		return nil, []source.Diagnostic{missing(spec, "it has none of the event files that are compared")}
 	}
-	return groups, nil
+	return v.packages(groups)
 }
 
 // matchFiles returns the old files that correspond to the given new files. An old file has the path of a new file, or

@@ -65,11 +65,7 @@ func loadGit(ctx context.Context, rest, spec string, new New) ([]breaking.Packag
 		}
 		v.base, v.root = place, place
 	}
-	groups, d := v.groups(spec, new)
-	if d != nil {
-		return nil, []source.Diagnostic{*d}, nil
-	}
-	packages, ds := v.packages(groups)
+	packages, ds := v.load(spec, new)
 	return packages, ds, nil
 }
 
