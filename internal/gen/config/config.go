@@ -122,24 +122,13 @@ type Pattern struct {
 // Find searches dir and its parents for a configuration file and returns the path of the first one. It returns false if
 // no such file exists. The path is relative if dir is relative.
 func Find(dir string) (string, bool) {
-	abs, err := filepath.Abs(dir)
-	if err != nil {
-		return "", false
-	}
-	for at := dir; ; {
+	for at := dir; ; at = filepath.Join(at, "..") {
 		path := filepath.Join(at, Name)
 		if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() {
 			return path, true
 		}
-		parent := filepath.Dir(abs)
-		if parent == abs {
+		if abs, err := filepath.Abs(at); err != nil || filepath.Dir(abs) == abs {
 			return "", false
-		}
-		abs = parent
-		if filepath.IsAbs(at) {
-			at = parent
-		} else {
-			at = filepath.Join(at, "..")
 		}
 	}
 }
