@@ -17,16 +17,8 @@ var configSchema string
 
 // words lists the words that stand for a list in config.schema.json.
 var words = map[string][]string{
-	"LINT CATEGORIES": lint.Categories, "LINT RULES": ids(lint.Rules()), "BREAKING CATEGORIES": breaking.Categories, "BREAKING RULES": ids(breaking.Rules()),
+	"LINT CATEGORIES": lint.Categories, "LINT RULES": rule.IDs(lint.Rules()), "BREAKING CATEGORIES": breaking.Categories, "BREAKING RULES": rule.IDs(breaking.Rules()),
 	"EMITS": Emits, "TYPESCRIPT PARTS": typescript.Parts,
-}
-
-func ids(rules []rule.Rule) []string {
-	list := make([]string, len(rules))
-	for i, r := range rules {
-		list[i] = r.ID
-	}
-	return list
 }
 
 // ConfigSchema returns the JSON Schema (2020-12) of mcpe.yaml, for editors and for [Load]. It rejects files of the wrong

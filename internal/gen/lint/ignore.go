@@ -59,6 +59,7 @@ func exceptionsOf(root *source.Node, content []byte) ([]*exception, []source.Dia
 	var list []*exception
 	var faults []source.Diagnostic
 	comments := source.Comments(root, content)
+	ids := rule.IDs(Rules())
 	alone := map[int]bool{}
 	for _, c := range comments {
 		alone[c.Range.Start.Line] = c.Alone
@@ -73,8 +74,8 @@ func exceptionsOf(root *source.Node, content []byte) ([]*exception, []source.Dia
 		case len(words) == 0:
 			faults = append(faults, source.New("MCPE550", c.Range, "the comment names no rule").WithHint("write # %s RULE reason", directive))
 			continue
-		case !known(words[0]):
-			faults = append(faults, unknownRule("MCPE551", c.Range, words[0]))
+		case !slices.Contains(ids, words[0]):
+			faults = append(faults, unknownRule(c.Range, words[0], ids))
 			continue
 		case len(words) == 1:
 			faults = append(faults, source.New("MCPE550", c.Range, "the comment gives no reason to ignore %s", words[0]).
@@ -90,16 +91,8 @@ func exceptionsOf(root *source.Node, content []byte) ([]*exception, []source.Dia
 	return list, faults
 }
 
-func known(id string) bool {
-	return slices.ContainsFunc(table, func(e entry) bool { return e.ID == id })
-}
-
-func unknownRule(code string, at source.Range, id string) source.Diagnostic {
-	d := source.New(code, at, "there is no rule %q", id)
-	var ids []string
-	for _, e := range table {
-		ids = append(ids, e.ID)
-	}
+func unknownRule(at source.Range, id string, ids []string) source.Diagnostic {
+	d := source.New("MCPE551", at, "there is no rule %q", id)
 	if near := suggest.Nearest(id, ids); near != "" {
 		return d.WithHint("did you mean %s?", near)
 	}

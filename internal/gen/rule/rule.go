@@ -25,6 +25,15 @@ type Rule struct {
 	Purpose string `json:"purpose"`
 }
 
+// IDs returns the IDs of rules.
+func IDs(rules []Rule) []string {
+	list := make([]string, len(rules))
+	for i, r := range rules {
+		list[i] = r.ID
+	}
+	return list
+}
+
 // Example returns the archive rules/ID.txtar, which illustrates the rule with the ID. It returns nil if there is no
 // such file.
 func Example(examples fs.FS, id string) []byte {
