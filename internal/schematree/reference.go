@@ -18,6 +18,16 @@ func Cut(ref string) (document, fragment string, ok bool) {
 	return document, fragment, err == nil
 }
 
+// LastToken returns the last token of the JSON Pointer in a reference. Without a pointer, it returns the anchor or the
+// name of the document.
+func LastToken(ref string) string {
+	_, fragment, _ := Cut(ref)
+	if tokens, ok := wire.SplitPointer(fragment); ok {
+		return tokens[len(tokens)-1]
+	}
+	return ref[strings.LastIndexAny(ref, "/#")+1:]
+}
+
 // At returns the value at a JSON Pointer relative to n.
 func At[V Value[V]](n V, pointer string) (V, bool) {
 	if pointer == "" {

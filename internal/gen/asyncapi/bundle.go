@@ -7,7 +7,6 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/yaml"
 	"github.com/mcpe-gen/mcpe-gen/internal/schematree"
-	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
 // A bundle makes a schema independent of its document. It copies referenced schemas to $defs, or to definitions in
@@ -125,17 +124,9 @@ func (b *bundle) rewriteReference(ref *source.Node) *source.Node {
 	}
 	name, known := b.names[to]
 	if !known {
-		name = importer.UniqueName(componentName(lastToken(ref.Text)), "_", b.taken)
+		name = importer.UniqueName(componentName(schematree.LastToken(ref.Text)), "_", b.taken)
 		b.names[to] = name
 		b.copies = append(b.copies, to)
 	}
 	return importer.Reference("#/" + b.defs + "/" + source.EscapeToken(name))
-}
-
-// lastToken returns the last token of the JSON Pointer in a reference. Without a pointer, it returns the reference.
-func lastToken(ref string) string {
-	if tokens, ok := wire.SplitPointer(strings.TrimPrefix(importer.Unescaped(ref), "#")); ok {
-		return tokens[len(tokens)-1]
-	}
-	return ref
 }

@@ -6,6 +6,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/importer"
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/yaml"
+	"github.com/mcpe-gen/mcpe-gen/internal/schematree"
 )
 
 // readVersion2 reads the channels of a version 2 document. Version 2 names operations from the perspective of the
@@ -65,7 +66,7 @@ func messageName(n *source.Node, channel string) string {
 		return id
 	}
 	if ref := n.Get("$ref"); ref != nil {
-		return lastToken(ref.Text)
+		return schematree.LastToken(ref.Text)
 	}
 	return channel
 }

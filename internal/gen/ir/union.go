@@ -192,7 +192,7 @@ func (b *builder) assignMapping(n, d *source.Node, variants, dead []*source.Node
 	for _, entry := range d.MembersAt("mapping") {
 		named := func(v *source.Node) bool {
 			ref := v.Get("$ref")
-			return ref != nil && (lastToken(ref.Text) == entry.Value.Text || b.sameTarget(n, v, entry.Value))
+			return ref != nil && (schematree.LastToken(ref.Text) == entry.Value.Text || b.sameTarget(n, v, entry.Value))
 		}
 		i := slices.IndexFunc(variants, named)
 		if i < 0 && slices.ContainsFunc(dead, named) {
@@ -240,7 +240,7 @@ func (b *builder) tagsOf(v *source.Node, consts []*source.Node, mapped []source.
 				WithHint("give its tag member a const"))
 			return nil, false
 		}
-		tags = []string{tagText(&source.Node{Kind: source.String, Text: lastToken(ref.Text)}, literal)}
+		tags = []string{tagText(&source.Node{Kind: source.String, Text: schematree.LastToken(ref.Text)}, literal)}
 	}
 	return tags, true
 }
@@ -342,8 +342,6 @@ func tagText(v *source.Node, literal bool) string {
 
 func unquoted(tag string) string { return strings.Trim(tag, `"`) }
 
-func lastToken(ref string) string { return ref[strings.LastIndexAny(ref, "/#")+1:] }
-
 func (d *describer) unionType(n *source.Node, plan *unionPlan, name string) model.Type {
 	t := model.Type{Kind: model.Union, Discriminator: plan.tag}
 	for _, v := range plan.variants {
@@ -391,7 +389,7 @@ func (d *describer) variantTitle(n *source.Node) string {
 		n = parts[len(parts)-1]
 	}
 	if ref := n.Get("$ref"); ref != nil {
-		return lastToken(ref.Text)
+		return schematree.LastToken(ref.Text)
 	}
 	if t := n.Get("title"); t != nil {
 		return t.Text
