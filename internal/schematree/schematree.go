@@ -97,16 +97,17 @@ const MaxViews = 1_000
 // Views returns n and the schemas that the keywords apply to the same value, at any depth. It returns at most
 // [MaxViews] schemas, without duplicates.
 func Views[V Value[V]](doc Document[V], n V, keywords []string) []V {
-	var all []V
-	seen := make(map[any]bool)
+	all := []V{n}
+	seen := make(map[any]bool) // stays empty for most schemas, to which no other applies
 	var visit func(V)
-	visit = func(n V) {
-		if id := n.Identity(); !seen[id] && len(all) < MaxViews {
+	visit = func(part V) {
+		seen[n.Identity()] = true
+		if id := part.Identity(); !seen[id] && len(all) < MaxViews {
 			seen[id] = true
-			all = append(all, n)
-			Applied(doc, n, visit, keywords...)
+			all = append(all, part)
+			Applied(doc, part, visit, keywords...)
 		}
 	}
-	visit(n)
+	Applied(doc, n, visit, keywords...)
 	return all
 }

@@ -74,8 +74,8 @@ type builder struct {
 	all                             []*Decl
 	// pending lists the accessors to generate after the field types are known.
 	pending []accessor
-	// ignoreGoTypes disables the Go types that the author chose with x-go-type or format.
-	ignoreGoTypes bool
+	// usesGoTypes reports whether the author chose a Go type with x-go-type or format. ignoreGoTypes disables them.
+	usesGoTypes, ignoreGoTypes bool
 }
 
 // A root is a top-level schema: an entry of schemas, or a schema of an event, a task or the conversation. The names of

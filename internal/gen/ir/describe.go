@@ -1,6 +1,7 @@
 package ir
 
 import (
+	"encoding/json"
 	"slices"
 	"strconv"
 
@@ -15,12 +16,14 @@ import (
 // distinguishes.
 func (p *Package) Describe() *model.Package {
 	plain := *p.builder
-	plain.ignoreGoTypes, plain.opts.Formats = true, nil
-	plain.shapes, plain.diags = map[*source.Node]*shape{}, nil // Build already reported its findings, in Go terms
+	plain.ignoreGoTypes, plain.opts.Formats, plain.diags = true, nil, nil // Build already reported its findings, in Go terms
+	if plain.usesGoTypes {
+		plain.shapes = map[*source.Node]*shape{}
+	}
 	d := &describer{
 		builder: &plain, defs: plain.set.Definitions(), names: map[string]bool{},
 		types: map[*source.Node]*model.Definition{}, active: map[*source.Node]bool{},
-		out: &model.Package{Name: p.Name, Sources: []string{}, Events: []model.Event{}, Types: []model.Definition{}},
+		out: &model.Package{Name: p.Name, Sources: []string{}, Events: []model.Event{}},
 	}
 	d.describe(p)
 	return d.out
@@ -81,8 +84,9 @@ func (d *describer) describe(p *Package) {
 	for i, decl := range decls {
 		d.describeDeclaration(d.all[i], decl)
 	}
-	for _, def := range d.all {
-		d.out.Types = append(d.out.Types, *def)
+	d.out.Types = make([]model.Definition, len(d.all))
+	for i, def := range d.all {
+		d.out.Types[i] = *def
 	}
 	d.out.Defs = d.defs.All()
 	for _, a := range d.set.Applied {
@@ -143,7 +147,8 @@ func (d *describer) describeDeclaration(def *model.Definition, decl *Decl) {
 	def.Type = d.valueDescription(decl.node, decl.Name)
 	def.Type.Nullable = false // nullability belongs to each use, as in Go
 	if def.Description == "" && def.Type.Kind != model.Ref {
-		def.Description = d.authorDoc(decl.node).Text
+		doc, _ := d.authorDoc(decl.node)
+		def.Description = doc.Text
 	}
 	for i := range def.Type.Members {
 		m := &def.Type.Members[i]
@@ -208,7 +213,8 @@ func (d *describer) define(n *source.Node, name string) *model.Definition {
 	}
 	d.names[free] = true
 	at := d.originalOf(n)
-	return d.add(n, free, "the type of "+at.Pointer(), d.authorDoc(n), at.Range)
+	doc, _ := d.authorDoc(n)
+	return d.add(n, free, "the type of "+at.Pointer(), doc, at.Range)
 }
 
 // add adds a definition without a type.
@@ -250,16 +256,18 @@ func (d *describer) valueDescription(n *source.Node, name string) model.Type {
 	return t
 }
 
-// authorDoc returns the author's documentation of n. If n has none, it returns the documentation of a schema in its
-// $ref or allOf.
-func (d *describer) authorDoc(n *source.Node) Doc {
-	var all Doc
+// authorDoc returns the author's documentation and default of n. If n has none, it returns those of a schema in its $ref
+// or allOf.
+func (d *describer) authorDoc(n *source.Node) (all Doc, def json.RawMessage) {
 	for _, n := range schematree.Views(d.set, n, schematree.Unconditional) {
 		doc := docOf(n)
 		all.Deprecated = all.Deprecated || doc.Deprecated
 		if all.Text == "" {
 			all.Text = doc.Text
 		}
+		if value := n.Get("default"); value != nil && def == nil {
+			def = value.JSON()
+		}
 	}
-	return all
+	return all, def
 }

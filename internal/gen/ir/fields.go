@@ -6,7 +6,6 @@ import (
 
 	"github.com/mcpe-gen/mcpe-gen/gen/model"
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
-	"github.com/mcpe-gen/mcpe-gen/internal/schematree"
 )
 
 func (b *builder) fillStruct(d *Decl, sh *shape, at site) {
@@ -73,7 +72,8 @@ func (b *builder) elementType(elem *source.Node, at site, what, role string) *Ty
 
 func (d *describer) objectType(sh *shape, name string) model.Type {
 	f := sh.facts
-	t := model.Type{Kind: model.Object, Members: []model.Member{}, MinProperties: bound(f, "minProperties", 1), MaxProperties: bound(f, "maxProperties", -1)}
+	t := model.Type{Kind: model.Object, Members: make([]model.Member, 0, len(sh.object.members)),
+		MinProperties: bound(f, "minProperties", 1), MaxProperties: bound(f, "maxProperties", -1)}
 	for _, m := range sh.object.members {
 		t.Members = append(t.Members, d.member(m, name))
 	}
@@ -104,16 +104,11 @@ func (d *describer) member(m member, of string) model.Member {
 		return out
 	}
 	out.Type = d.typeOf(m.node, of+d.goName(m.node, m.key))
-	doc := docOf(m.node)
-	if out.Type.Kind != model.Ref { // the definition has the remaining details
-		doc = d.authorDoc(m.node)
+	doc, def := d.authorDoc(m.node)
+	if out.Type.Kind == model.Ref { // the definition has the remaining details
+		doc = docOf(m.node)
 	}
-	out.Description, out.Deprecated, out.Private = doc.Text, doc.Deprecated, d.set.PrivateSchema(m.node) != nil
-	for _, n := range schematree.Views(d.set, m.node, schematree.Unconditional) {
-		if def := n.Get("default"); def != nil && out.Default == nil {
-			out.Default = def.JSON()
-		}
-	}
+	out.Description, out.Deprecated, out.Default, out.Private = doc.Text, doc.Deprecated, def, d.set.PrivateSchema(m.node) != nil
 	return out
 }
 

@@ -13,6 +13,7 @@ import (
 func (b *builder) scalar(f *facts, k kinds) shape {
 	if format := f.keyword("format"); format != nil {
 		if g, ok := b.opts.Formats[format.Text]; ok {
+			b.usesGoTypes = true
 			return shape{kind: externalShape, goType: g}
 		}
 	}

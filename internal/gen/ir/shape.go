@@ -120,6 +120,7 @@ func (b *builder) narrowedShape(inner *source.Node) shape {
 }
 
 func (b *builder) explicit(n, t *source.Node) shape {
+	b.usesGoTypes = true
 	g, err := ParseGoType(t.Text)
 	if err != nil {
 		b.report(source.New("MCPE208", t.Range, "x-go-type: %v", err))
