@@ -124,7 +124,7 @@ func (b *builder) baseSuffices(f *facts) bool {
 		if b.siblingsDescribeVariants(f) {
 			return true
 		}
-		described := len(f.properties()) > 0 || slices.ContainsFunc(f.parts, func(p *source.Node) bool { return len(p.MembersAt("patternProperties")) > 0 })
+		described := len(f.properties) > 0 || slices.ContainsFunc(f.parts, func(p *source.Node) bool { return len(p.MembersAt("patternProperties")) > 0 })
 		return described && !b.isDiscriminated(f)
 	}
 	return false
@@ -135,7 +135,7 @@ func (b *builder) baseSuffices(f *facts) bool {
 func (b *builder) siblingsDescribeVariants(f *facts) bool {
 	for _, v := range f.variants() {
 		inner := b.gatherFacts(v)
-		if slices.ContainsFunc(inner.properties(), func(m source.Member) bool { return f.memberOf(m.Key) == nil }) {
+		if slices.ContainsFunc(inner.properties, func(m source.Member) bool { return f.memberOf(m.Key) == nil }) {
 			return false
 		}
 		if f.keyword("properties") == nil && slices.ContainsFunc(inner.parts, func(p *source.Node) bool { return !onlyNarrows(p, 0) }) {
@@ -172,7 +172,7 @@ func (b *builder) isDiscriminated(f *facts) bool {
 // describesMembers reports whether a variant has properties or is a union.
 func (b *builder) describesMembers(v *source.Node) bool {
 	f := b.gatherFacts(v)
-	return len(f.properties())+len(f.unions) > 0
+	return len(f.properties)+len(f.unions) > 0
 }
 
 // enumVariants returns the values of a union whose variants are constants. Authors use such unions to describe each

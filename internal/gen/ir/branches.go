@@ -36,7 +36,7 @@ func mentions(f *facts) []mention {
 // applies only to some values.
 func (b *builder) addConditional(f *facts, o *object) {
 	known := map[string]bool{}
-	for _, m := range f.properties() {
+	for _, m := range f.properties {
 		known[m.Key] = true
 	}
 	for _, m := range o.members {
@@ -52,7 +52,7 @@ func (b *builder) branchMembers(f *facts, o *object, known map[string]bool, seen
 		}
 		seen[br.node] = true
 		inner := b.gatherFacts(br.node)
-		for _, m := range inner.properties() {
+		for _, m := range inner.properties {
 			if !known[m.Key] && (m.Value.Kind == source.Object || m.Value.True()) {
 				known[m.Key] = true
 				b.addUntyped(o, m.Key, source.New("MCPE217", m.KeyRange, "the member %q is described only below %s; its Go type is json.RawMessage", m.Key, br.keyword).

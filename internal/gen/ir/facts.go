@@ -22,7 +22,9 @@ type facts struct {
 	// values lists the values that enum and const allow. listed reports whether a part has enum or const.
 	values []*source.Node
 	listed bool
-	unions []alternatives
+	// properties lists the members in the properties of the parts.
+	properties []source.Member
+	unions     []alternatives
 	// branches lists the schemas that apply only to some values.
 	branches []branch
 }
@@ -78,6 +80,11 @@ func (b *builder) visit(f *facts, n *source.Node, seen map[*source.Node]bool) {
 // add merges the keywords of a schema object into the facts.
 func (b *builder) add(f *facts, n *source.Node) {
 	f.parts = append(f.parts, n)
+	if own := slices.Clip(n.MembersAt("properties")); len(f.properties) == 0 {
+		f.properties = own
+	} else {
+		f.properties = append(f.properties, own...)
+	}
 	left := f.kinds & declaredKinds(n)
 	list, listed := ownValues(n)
 	if listed {
@@ -143,15 +150,6 @@ func (f *facts) keyword(keyword string) *source.Node {
 		}
 	}
 	return nil
-}
-
-// properties returns the members in the properties of the parts.
-func (f *facts) properties() []source.Member {
-	var all []source.Member
-	for _, p := range f.parts {
-		all = append(all, p.MembersAt("properties")...)
-	}
-	return all
 }
 
 // variants returns the variants of all unions.

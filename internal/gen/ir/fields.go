@@ -87,7 +87,7 @@ func (d *describer) objectType(sh *shape, name string) model.Type {
 
 // addMembers describes the members in properties that t lacks, if counted returns true for their names.
 func (d *describer) addMembers(t *model.Type, f *facts, name string, counted func(key string) bool) {
-	for _, m := range f.properties() {
+	for _, m := range f.properties {
 		if !counted(m.Key) || slices.ContainsFunc(t.Members, func(have model.Member) bool { return have.Name == m.Key }) {
 			continue
 		}

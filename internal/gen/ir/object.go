@@ -60,7 +60,7 @@ func (b *builder) objectShape(f *facts) shape {
 // addNamed adds the members in properties and required. It returns false if a required member has no valid value.
 func (b *builder) addNamed(f *facts, o *object) bool {
 	seen := map[string]bool{}
-	for _, m := range f.properties() {
+	for _, m := range f.properties {
 		if seen[m.Key] || !isTaggable(m.Key) {
 			continue
 		}
@@ -134,7 +134,7 @@ func (b *builder) reportUndescribed(r mention, described []member) bool {
 // properties. The field Extra contains them.
 func (b *builder) hasUntaggable(f *facts) bool {
 	found := false
-	for _, m := range f.properties() {
+	for _, m := range f.properties {
 		if isTaggable(m.Key) || m.Value.Kind == source.Bool && !m.Value.True() {
 			continue
 		}
