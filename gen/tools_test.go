@@ -53,7 +53,7 @@ func TestToolsFile(t *testing.T) {
 		set, _ := schema.Load([]string{file}, schema.Options{})
 		for _, e := range set.Files[0].Events {
 			for _, tool := range doc.Tools {
-				if tool.Name != toolschema.Name(e.Name) || e.ToolCursor != "" || e.ToolMaxEvents != "" || e.ToolWait != "" || e.ToolSince != "" {
+				if tool.Name != toolschema.Name(e.Name) || e.Tool.ArgumentNames != (toolschema.ArgumentNames{}) {
 					continue
 				}
 				input, err := toolschema.InputSchema(set.Published(e.Input), toolschema.ArgumentNames{

@@ -1,7 +1,6 @@
 package serve
 
 import (
-	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -56,12 +55,12 @@ func TypeOf(set *schema.Set, e *schema.Event) (events.Type[json.RawMessage, json
 // readTool returns the read tool of an event type with the names from its event file. It returns false if the type's
 // arguments conflict with those of the tool.
 func readTool(e *schema.Event, info events.Info) (readtool.Tool, bool) {
-	n := toolschema.ArgumentNames{Cursor: e.ToolCursor, MaxEvents: e.ToolMaxEvents, Wait: e.ToolWait, Quiet: e.ToolQuiet, Since: e.ToolSince}.WithDefaults()
-	input, err := toolschema.InputSchema(info.InputSchema, n)
+	n := e.ToolNames()
+	input, err := toolschema.InputSchema(info.InputSchema, n.ArgumentNames)
 	if err != nil {
 		return readtool.Tool{}, false
 	}
-	tool := readtool.New(info, cmp.Or(e.ToolName, toolschema.Name(e.Name)), n.Cursor, n.MaxEvents)
+	tool := readtool.New(info, n.Name, n.Cursor, n.MaxEvents)
 	tool.WaitArgument, tool.QuietArgument, tool.SinceArgument, tool.Tool.InputSchema = n.Wait, n.Quiet, n.Since, input
 	return tool, true
 }

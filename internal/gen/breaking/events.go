@@ -1,7 +1,6 @@
 package breaking
 
 import (
-	"cmp"
 	"crypto/sha256"
 	"fmt"
 	"maps"
@@ -246,29 +245,24 @@ func equal(a, b *source.Node) bool {
 }
 
 func readToolChanged(old, new side, report func(source.Range, source.Diagnostic)) {
-	switch was, is := toolName(old), toolName(new); {
+	was, is := old.ToolNames(), new.ToolNames()
+	switch {
 	case !hasTool(old):
 		return
 	case !hasTool(new):
-		report(new.keyRange("inputSchema"), source.Diagnostic{Message: fmt.Sprintf("the read tool was %s and no longer exists", was)})
+		report(new.keyRange("inputSchema"), source.Diagnostic{Message: fmt.Sprintf("the read tool was %s and no longer exists", was.Name)})
 		return
-	case was != is:
-		report(new.keyRange("x-tool-name"), source.Diagnostic{Message: fmt.Sprintf("the read tool was %s and is %s", was, is)})
+	case was.Name != is.Name:
+		report(new.keyRange("x-tool-name"), source.Diagnostic{Message: fmt.Sprintf("the read tool was %s and is %s", was.Name, is.Name)})
 	}
-	for _, a := range []struct{ was, is, otherwise string }{
-		{old.ToolCursor, new.ToolCursor, toolschema.CursorArgument}, {old.ToolMaxEvents, new.ToolMaxEvents, toolschema.MaxEventsArgument},
-		{old.ToolWait, new.ToolWait, toolschema.WaitArgument}, {old.ToolQuiet, new.ToolQuiet, toolschema.QuietArgument},
-		{old.ToolSince, new.ToolSince, toolschema.SinceArgument},
+	for _, a := range []struct{ was, is string }{
+		{was.Cursor, is.Cursor}, {was.MaxEvents, is.MaxEvents}, {was.Wait, is.Wait}, {was.Quiet, is.Quiet}, {was.Since, is.Since},
 	} {
-		if was, is := cmp.Or(a.was, a.otherwise), cmp.Or(a.is, a.otherwise); was != is {
-			report(new.keyRange("x-tool-args"), source.Diagnostic{Message: fmt.Sprintf("the read tool's argument %s is called %s", was, is)})
+		if a.was != a.is {
+			report(new.keyRange("x-tool-args"), source.Diagnostic{Message: fmt.Sprintf("the read tool's argument %s is called %s", a.was, a.is)})
 		}
 	}
 }
 
 // hasTool reports whether the event type has a read tool.
 func hasTool(e side) bool { return toolschema.IsExtensible(e.of.Set.Published(e.Input)) }
-
-func toolName(e side) string {
-	return cmp.Or(e.ToolName, toolschema.Name(e.Name))
-}

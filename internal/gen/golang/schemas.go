@@ -197,7 +197,7 @@ func eventDescription(e *ir.Event, o Options) []byte {
 		}
 		value("mcpe", events.MCPE{Disabled: !m.Enabled, Priority: priority, Tags: m.Tags})
 	}
-	if o.Tools && e.Tool != nil && e.Tool.Custom {
+	if o.Tools && e.Tool != nil && s.Tool != (toolschema.Names{}) {
 		value("tool", toolNames(e))
 	}
 	return out

@@ -41,11 +41,9 @@ func toolsJSON(p *ir.Package, o Options) ([]byte, error) {
 		if i > 0 {
 			list = append(list, ',')
 		}
-		names := e.Tool.ArgumentNames()
 		list = schematree.AppendString(append(list, `{"name":`...), e.Tool.Name)
 		list = schematree.AppendString(append(list, `,"description":`...), toolschema.Description(e.Schema.Name, e.Schema.Description))
-		input, _ := toolschema.InputSchema(e.InputSchema.JSON(), names) // validated by the model
-		list = append(append(list, `,"inputSchema":`...), input...)
+		list = append(append(list, `,"inputSchema":`...), e.Tool.InputSchema...)
 		list = append(append(list, `,"outputSchema":`...), shared.output(e.PayloadSchema)...)
 		list = append(list, `,"annotations":{"readOnlyHint":true}}`...)
 	}

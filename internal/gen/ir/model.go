@@ -7,6 +7,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/schema"
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
 	"github.com/mcpe-gen/mcpe-gen/internal/published"
+	"github.com/mcpe-gen/mcpe-gen/internal/toolschema"
 )
 
 // A Package is the complete model of a generated package.
@@ -91,11 +92,11 @@ type Conversation struct {
 	Decls []*Decl
 }
 
-// A Tool contains the tool and argument names of an event type's read tool.
+// A Tool is the read tool of an event type. All its names are set.
 type Tool struct {
-	Name, Cursor, MaxEvents, Wait, Quiet, Since string
-	// Custom reports whether the author named the tool or its arguments.
-	Custom bool
+	toolschema.Names
+	// InputSchema is the published inputSchema of the event type with the arguments of the tool.
+	InputSchema json.RawMessage
 }
 
 // A Form is the kind of a declaration.

@@ -1,7 +1,6 @@
 package ir
 
 import (
-	"cmp"
 	"errors"
 
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
@@ -11,38 +10,25 @@ import (
 // readTool returns the read tool of an event type. If the event type cannot have a read tool, it reports the reason and
 // returns nil.
 func (b *builder) readTool(e *Event, names scope) *Tool {
-	t := &Tool{
-		Cursor:    cmp.Or(e.Schema.ToolCursor, toolschema.CursorArgument),
-		MaxEvents: cmp.Or(e.Schema.ToolMaxEvents, toolschema.MaxEventsArgument),
-		Wait:      cmp.Or(e.Schema.ToolWait, toolschema.WaitArgument),
-		Quiet:     cmp.Or(e.Schema.ToolQuiet, toolschema.QuietArgument),
-		Since:     cmp.Or(e.Schema.ToolSince, toolschema.SinceArgument),
-		Custom: e.Schema.ToolName != "" || e.Schema.ToolCursor != "" || e.Schema.ToolMaxEvents != "" ||
-			e.Schema.ToolWait != "" || e.Schema.ToolQuiet != "" || e.Schema.ToolSince != "",
-	}
+	t := &Tool{Names: e.Schema.ToolNames()}
 	if !b.checkToolArguments(e, t) {
 		return nil
 	}
-	name := cmp.Or(e.Schema.ToolName, toolschema.Name(e.Schema.Name))
-	if full := len("read_") + len(e.Schema.Name); e.Schema.ToolName == "" && full > toolschema.MaxDefaultName {
-		b.report(source.New("MCPE224", e.Schema.NameRange, "the read tool is called %s: read_ and the event's name have %d characters, and a default name at most %d", name, full, toolschema.MaxDefaultName).
+	if full := len("read_") + len(e.Schema.Name); e.Schema.Tool.Name == "" && full > toolschema.MaxDefaultName {
+		b.report(source.New("MCPE224", e.Schema.NameRange, "the read tool is called %s: read_ and the event's name have %d characters, and a default name at most %d", t.Name, full, toolschema.MaxDefaultName).
 			WithHint("choose a name with x-tool-name"))
 	}
-	if !b.toolName(e, name, names) {
+	if !b.toolName(e, t.Name, names) {
 		return nil
 	}
-	t.Name = name
 	return t
 }
 
-// ArgumentNames returns the names of the arguments that the tool adds to those of the event type.
-func (t *Tool) ArgumentNames() toolschema.ArgumentNames {
-	return toolschema.ArgumentNames{Cursor: t.Cursor, MaxEvents: t.MaxEvents, Wait: t.Wait, Quiet: t.Quiet, Since: t.Since}
-}
-
-// checkToolArguments returns false and reports a diagnostic if the tool cannot add its arguments to the inputSchema.
+// checkToolArguments adds the tool's arguments to the inputSchema. If this is not possible, it returns false and reports
+// a diagnostic.
 func (b *builder) checkToolArguments(e *Event, t *Tool) bool {
-	_, err := toolschema.InputSchema(e.InputSchema.JSON(), t.ArgumentNames())
+	var err error
+	t.InputSchema, err = toolschema.InputSchema(e.InputSchema.JSON(), t.ArgumentNames)
 	var refused *toolschema.SchemaError
 	switch {
 	case !errors.As(err, &refused):

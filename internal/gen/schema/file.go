@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
+	"github.com/mcpe-gen/mcpe-gen/internal/toolschema"
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
@@ -106,7 +107,7 @@ func (l *loader) checkName(name string, at source.Range, what string) {
 func (l *loader) readEvent(f *File, n *source.Node) {
 	e := &Event{File: f, Node: n, Name: n.Word("name"), NameRange: n.Range, Description: n.Word("description"), Delivery: n.Texts("delivery"),
 		Source: cmp.Or(n.Word("source"), "emit"), Replay: n.Flag("replay", true), Stability: cmp.Or(n.Word("stability"), "stable"),
-		Meta: n.Get("_meta"), GoName: n.Word("x-go-name"), ToolName: n.Word("x-tool-name")}
+		Meta: n.Get("_meta"), GoName: n.Word("x-go-name"), Tool: toolschema.Names{Name: n.Word("x-tool-name")}}
 	f.Events = append(f.Events, e)
 	if at := n.Get("name"); at != nil && at.Kind == source.String {
 		e.NameRange = at.Range
@@ -171,7 +172,7 @@ func (l *loader) readToolArguments(e *Event, n *source.Node) {
 	for _, a := range []struct {
 		key  string
 		into *string
-	}{{"cursor", &e.ToolCursor}, {"maxEvents", &e.ToolMaxEvents}, {"waitSeconds", &e.ToolWait}, {"quietSeconds", &e.ToolQuiet}, {"since", &e.ToolSince}} {
+	}{{"cursor", &e.Tool.Cursor}, {"maxEvents", &e.Tool.MaxEvents}, {"waitSeconds", &e.Tool.Wait}, {"quietSeconds", &e.Tool.Quiet}, {"since", &e.Tool.Since}} {
 		*a.into = n.Word(a.key)
 		if other := named[*a.into]; other != "" && *a.into != "" {
 			l.Report(source.New("MCPE123", n.Range, "%s and %s cannot both be named %q", other, a.key, *a.into))

@@ -86,7 +86,7 @@ events:
 	}
 	if c.Source != "both" || b.Replay || b.Stability != "experimental" || *b.Deprecated != (schema.Deprecated{ReplacedBy: "a", RemoveAfter: "2027-03-01"}) ||
 		!b.MCPE.Enabled || b.MCPE.Priority != "high" || fmt.Sprint(b.MCPE.Tags, b.Delivery) != "[ops] [push poll]" || string(b.Meta.JSON()) != `{"k":"v"}` ||
-		b.GoName != "Bee" || b.ToolName != "read-b" || b.ToolCursor != "after" || b.ToolMaxEvents != "limit" {
+		b.GoName != "Bee" || b.Tool.Name != "read-b" || b.Tool.Cursor != "after" || b.Tool.MaxEvents != "limit" {
 		t.Errorf("overrides: %+v", b)
 	}
 }

@@ -1,9 +1,12 @@
 package schema
 
 import (
+	"cmp"
+
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
 	"github.com/mcpe-gen/mcpe-gen/internal/published"
 	"github.com/mcpe-gen/mcpe-gen/internal/schematree"
+	"github.com/mcpe-gen/mcpe-gen/internal/toolschema"
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
@@ -98,9 +101,14 @@ type Event struct {
 	Coalesce *wire.Coalesce
 	// From describes how webhooks become events of this type. It is nil if the event has no `from:`.
 	From *From
-	// GoName and ToolName are the values of x-go-name and x-tool-name. The other fields are the argument names in
-	// x-tool-args. Each is empty if absent.
-	GoName, ToolName, ToolCursor, ToolMaxEvents, ToolWait, ToolQuiet, ToolSince string
+	// GoName is the value of x-go-name. Tool has those of x-tool-name and x-tool-args. Each is empty if absent.
+	GoName string
+	Tool   toolschema.Names
+}
+
+// ToolNames returns the names of the event's read tool, with the default for each that the author does not choose.
+func (e *Event) ToolNames() toolschema.Names {
+	return toolschema.Names{Name: cmp.Or(e.Tool.Name, toolschema.Name(e.Name)), ArgumentNames: e.Tool.ArgumentNames.WithDefaults()}
 }
 
 // Deprecated names the replacement of an event and the date of its removal.
