@@ -156,9 +156,18 @@ func (b *builder) addRoot(r *root) {
 func (b *builder) fillRoot(r *root) {
 	sh := b.shape(r.node)
 	at := site{name: r.decl.Name, role: r.decl.Role, root: r}
-	if !b.fill(r.decl, sh, at) {
-		r.decl.Form = Alias
-		r.decl.Type, r.decl.Why = b.plainType(sh, at), sh.why
+	if b.fill(r.decl, sh, at) {
+		return
+	}
+	r.decl.Form = Alias
+	r.decl.Type, r.decl.Why = b.plainType(sh, at), sh.why
+	switch {
+	case !b.holdsItself(r.node):
+	case b.hasReferenceCycle(r.node):
+		b.report(source.New("MCPE214", r.decl.At, "%s refers to itself and describes no value", r.decl.Name).WithHint(selfHint))
+		sh.kind = failedShape // one report for the whole cycle
+	default:
+		r.decl.Form = Defined
 	}
 }
 

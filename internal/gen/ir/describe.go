@@ -191,16 +191,11 @@ func (d *describer) typeOf(n *source.Node, name string) model.Type {
 }
 
 func (d *describer) referred(n *source.Node, sh *shape) model.Type {
-	t := model.Type{Kind: model.Any, Reason: "the $ref leads back to itself and describes no value"}
-	if d.hasReferenceCycle(n) {
-		return t
+	at, ok := d.siteOfTarget(sh.target.Node)
+	if !ok {
+		return model.Type{Kind: model.Any, Reason: backToItself}
 	}
-	target := sh.target.Node
-	name := "Schema"
-	if at, ok := d.siteOf(target); ok {
-		name = at.name
-	}
-	t = d.typeOf(target, name)
+	t := d.typeOf(sh.target.Node, at.name)
 	t.Nullable = t.Nullable || sh.allowsNull
 	return t
 }

@@ -43,7 +43,7 @@ func (b *builder) shapeOfEnum(f *facts, values []*source.Node, null, number bool
 		}
 	}
 	if len(kept) == 0 {
-		return b.rawShape(f.node, nil, "the schema allows null alone")
+		return b.rawShape(f.node, nil, nullAlone)
 	}
 	base := baseOf(kept, number)
 	if base == Bool && len(kept) > 1 {

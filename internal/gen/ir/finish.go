@@ -1,8 +1,6 @@
 package ir
 
-import (
-	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
-)
+import "github.com/mcpe-gen/mcpe-gen/internal/gen/source"
 
 // An accessor is a planned method that returns a field's value, or its default if the field is absent.
 type accessor struct {
@@ -12,14 +10,8 @@ type accessor struct {
 	members scope
 }
 
-// finish completes the parts of the model that depend on all declarations: recursive aliases, field types, member
-// constants and accessors.
+// finish completes the parts of the model that depend on all declarations: field types, member constants and accessors.
 func (b *builder) finish() {
-	for _, d := range b.all {
-		if d.Form == Alias && d.Type != nil {
-			b.finishAlias(d)
-		}
-	}
 	for _, a := range b.pending {
 		b.finishAccessor(a)
 	}
@@ -58,42 +50,6 @@ func constantOf(f *Field) string {
 
 // isZero reports whether a literal is the zero value of its Go type.
 func isZero(literal string) bool { return literal == `""` || literal == "0" || literal == "false" }
-
-// finishAlias converts an alias to a defined type if it is a slice or map that contains itself. It reports an error for
-// an alias of itself.
-func (b *builder) finishAlias(d *Decl) {
-	productive := false
-	t := d.Type
-	seen := map[*Decl]bool{}
-	for t != nil {
-		switch t.Kind {
-		case Slice, Map:
-			productive = true
-			t = t.Elem
-		case Pointer, Optional:
-			t = t.Elem
-		case Named:
-			next := t.Decl
-			if next == d {
-				if productive {
-					d.Form = Defined
-					return
-				}
-				b.report(source.New("MCPE214", d.At, "%s refers to itself and describes no value", d.Name).
-					WithHint("describe a value, such as an object with members, instead of the reference to itself"))
-				d.Type = nil
-				return
-			}
-			if next.Form != Alias && next.Form != Defined || seen[next] {
-				return
-			}
-			seen[next] = true
-			t = next.Type
-		default:
-			return
-		}
-	}
-}
 
 // fieldType returns the Go type of a member. It is the type of the value, a pointer to it if the member can be absent
 // or null, or Optional if both are possible. Slices, maps and raw JSON represent absence by nil.

@@ -289,7 +289,7 @@ func (t *Type) Under() *Type {
 	return t
 }
 
-// maxAliases limits the length of a chain of aliases. finishAlias reports cycles.
+// maxAliases limits the length of a chain of aliases. fillRoot reports cycles.
 const maxAliases = 1000
 
 // IsRaw reports whether t is json.RawMessage, which can represent null.

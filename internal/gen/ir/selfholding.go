@@ -38,9 +38,9 @@ func (b *builder) returnsToStart(n *source.Node, ends func(*source.Node) bool) b
 	return false
 }
 
-// declareSelfHolding declares an array or map that contains itself. finish later converts it to a defined type.
+// declareSelfHolding declares an array or map that contains itself. An alias of itself would be invalid in Go.
 func (b *builder) declareSelfHolding(n *source.Node, at site) *Type {
-	d := &Decl{Name: at.name, Role: at.role, Doc: docOf(n), At: keyRange(n), node: n, Form: Alias}
+	d := &Decl{Name: at.name, Role: at.role, Doc: docOf(n), At: keyRange(n), node: n, Form: Defined}
 	b.decls[n] = d
 	b.declareName(b.names, d.Name, "the type of "+n.Pointer(), d.At)
 	*at.root.declList = append(*at.root.declList, d)

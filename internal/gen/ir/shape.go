@@ -148,16 +148,26 @@ func (b *builder) reference(n *source.Node) shape {
 	return shape{kind: refShape, node: n, target: target}
 }
 
+const (
+	backToItself = "the $ref leads back to itself and describes no value"
+	selfHint     = "describe a value, such as an object with members, instead of the reference to itself"
+)
+
+// siteOfTarget returns the site of the target of a $ref. It returns false if the target describes no value.
+func (b *builder) siteOfTarget(n *source.Node) (site, bool) {
+	at, ok := b.siteOf(n)
+	return at, ok && !b.hasReferenceCycle(n)
+}
+
 // refType returns the type of a $ref, whose target is an entry of schemas or a nested schema.
 func (b *builder) refType(sh *shape) *Type {
 	n := sh.target.Node
 	if d := b.decls[n]; d != nil {
 		return &Type{Kind: Named, Decl: d}
 	}
-	at, ok := b.siteOf(n)
-	if !ok || b.hasReferenceCycle(n) {
-		b.report(source.New("MCPE214", sh.node.Range, "the $ref leads back to itself and describes no value").
-			WithHint("describe a value, such as an object with members, instead of the reference to itself"))
+	at, ok := b.siteOfTarget(n)
+	if !ok {
+		b.report(source.New("MCPE214", sh.node.Range, "%s", backToItself).WithHint(selfHint))
 		return &Type{Kind: External, Go: RawMessage}
 	}
 	if b.holdsItself(n) {
