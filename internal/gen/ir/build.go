@@ -97,6 +97,11 @@ type site struct {
 	root       *root
 }
 
+// below returns the site of n, a part of the values at s. The segment follows the name of s, unless n has an x-go-name.
+func (s site) below(n *source.Node, segment, role string) site {
+	return site{name: s.name + nameSegment(n, segment), role: role + " of " + s.name, root: s.root}
+}
+
 func (b *builder) report(d source.Diagnostic) { b.diags = append(b.diags, d) }
 
 // declareFile declares all package-level names of f.
@@ -233,9 +238,9 @@ func (b *builder) plainType(sh *shape, at site) *Type {
 	case refShape:
 		return b.refType(sh)
 	case arrayShape:
-		return &Type{Kind: Slice, Elem: b.elementType(sh.elem, at, "Item", "an element of ")}
+		return &Type{Kind: Slice, Elem: b.elementType(sh.elem, at, "Item", "an element")}
 	case mapShape:
-		return &Type{Kind: Map, Elem: b.elementType(sh.elem, at, "Value", "a value of ")}
+		return &Type{Kind: Map, Elem: b.elementType(sh.elem, at, "Value", "a value")}
 	}
 	// An error was reported for the shape, so this type is never printed.
 	return &Type{Kind: External, Go: RawMessage}

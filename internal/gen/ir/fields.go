@@ -21,7 +21,7 @@ func (b *builder) fillStruct(d *Decl, sh *shape, at site) {
 		d.Fields = append(d.Fields, b.field(d, m, members, at))
 	}
 	if sh.object.isOpen {
-		d.Extra = b.elementType(sh.object.extra, at, "Value", "a value of ")
+		d.Extra = b.elementType(sh.object.extra, at, "Value", "a value")
 	}
 }
 
@@ -42,7 +42,7 @@ func (b *builder) field(d *Decl, m member, members scope, at site) *Field {
 		}
 		return f
 	}
-	f.Base = b.typeOf(m.node, site{name: at.name + f.Name, role: "the member " + m.key + " of " + d.Name, root: at.root})
+	f.Base = b.typeOf(m.node, at.below(m.node, f.Name, "the member "+m.key))
 	f.Nullable, f.Why = b.isNullable(m.node), b.shape(m.node).why
 	if def := m.node.Get("default"); def != nil {
 		f.Default = def.JSON()
@@ -67,7 +67,7 @@ func (b *builder) elementType(elem *source.Node, at site, what, role string) *Ty
 	if elem == nil {
 		return &Type{Kind: External, Go: RawMessage}
 	}
-	return b.nullType(elem, site{name: at.name + nameSegment(elem, what), role: role + at.name, root: at.root})
+	return b.nullType(elem, at.below(elem, what, role))
 }
 
 func (d *describer) objectType(sh *shape, name string) model.Type {

@@ -28,30 +28,28 @@ func (b *builder) siteOf(n *source.Node) (site, bool) {
 		case (key == "properties" || key == "$defs" || key == "definitions") && i+1 < len(path):
 			i++
 			name, _ := path[i].Key()
-			s.role = "the schema " + name + " of " + s.name
 			if key == "properties" {
-				s.role = "the member " + name + " of " + s.name
+				s = s.below(path[i], b.goName(path[i], name), "the member "+name)
+				break
 			}
-			s.name += b.goName(path[i], name)
-			if key != "properties" {
-				s.name = b.defName(r, path[i], s.name)
-			}
+			s = s.below(path[i], b.goName(path[i], name), "the schema "+name)
+			s.name = b.defName(r, path[i], s.name)
 		case key == "items":
-			s.role, s.name = "an element of "+s.name, s.name+nameSegment(path[i], "Item")
+			s = s.below(path[i], "Item", "an element")
 		case key == "additionalProperties":
-			s.role, s.name = "a value of "+s.name, s.name+nameSegment(path[i], "Value")
+			s = s.below(path[i], "Value", "a value")
 		case (key == "oneOf" || key == "anyOf") && i+1 < len(path):
 			i++
 			add := b.variantName(path[i], at)
 			if add == "" {
 				add = elementName(key, path[i])
 			}
-			s.role, s.name = "the variant "+add+" of "+s.name, s.name+nameSegment(path[i], add)
+			s = s.below(path[i], add, "the variant "+add)
 		case i+1 < len(path): // a list or map of schemas
 			i++
-			s.role, s.name = "a part of "+s.name, s.name+nameSegment(path[i], elementName(key, path[i]))
+			s = s.below(path[i], elementName(key, path[i]), "a part")
 		default:
-			s.role, s.name = "a part of "+s.name, s.name+nameSegment(path[i], GoName(key))
+			s = s.below(path[i], GoName(key), "a part")
 		}
 		at = path[i]
 	}

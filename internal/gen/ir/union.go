@@ -271,7 +271,7 @@ func (b *builder) fillUnion(d *Decl, sh *shape, at site) {
 		case v.identifyingMember != "":
 			what = v.identifyingMember
 		}
-		t := b.typeOf(v.node, site{name: d.Name + nameSegment(v.node, v.name), role: "the variant " + what + " of " + d.Name, root: at.root})
+		t := b.typeOf(v.node, at.below(v.node, v.name, "the variant "+what))
 		target := b.variantDecl(d, v, t, at)
 		if target == nil {
 			continue // its own rule reports it
@@ -288,18 +288,18 @@ func (b *builder) variantDecl(d *Decl, v plannedVariant, t *Type, at site) *Decl
 	if sh == nil || sh.kind == failedShape {
 		return nil
 	}
-	name := d.Name + nameSegment(v.node, v.name)
+	of := at.below(v.node, v.name, "the variant "+v.jsonType)
 	switch {
 	case sh.kind == structShape || sh.kind == enumShape:
 		return t.Target()
-	case t.Kind == Named && t.Decl.Name == name: // a list of such lists
+	case t.Kind == Named && t.Decl.Name == of.name: // a list of such lists
 		return t.Decl
 	}
-	own := &Decl{Name: name, Form: Defined, Role: "the variant " + v.jsonType + " of " + d.Name, At: d.At, Type: t, Of: d}
+	own := &Decl{Name: of.name, Form: Defined, Role: of.role, At: d.At, Type: t, Of: d}
 	if sh.kind == externalShape || sh.kind == scalarShape && sh.base == Time {
 		own.Form = Holder
 	}
-	b.declareName(b.names, own.Name, "the variant "+v.jsonType+" of "+d.Name, own.At)
+	b.declareName(b.names, own.Name, own.Role, own.At)
 	*at.root.declList = append(*at.root.declList, own)
 	b.all = append(b.all, own)
 	return own
