@@ -167,11 +167,8 @@ func exceedsDouble(t model.Type) bool {
 			return true
 		}
 	}
-	if t.Kind == model.Const {
-		return strings.Contains(literalType(t.Value), "number")
-	}
-	return t.Kind == model.Integer && (t.Format == "int64" || t.Format == "uint64") ||
-		slices.ContainsFunc(t.Values, func(v model.Value) bool { return literalType(v.Value) == "number" })
+	return t.Kind == model.Integer && (t.Format == "int64" || t.Format == "uint64") || isRounded(t.Value) ||
+		slices.ContainsFunc(t.Values, func(v model.Value) bool { return isRounded(v.Value) })
 }
 
 func upper(s string) string {

@@ -66,6 +66,23 @@ func number(text string) (string, bool) {
 	return string(out), err == nil
 }
 
+// isRounded reports whether a JSON value contains a number that a double cannot represent.
+func isRounded(raw json.RawMessage) bool {
+	if len(raw) == 0 || raw[0] == '"' {
+		return false
+	}
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.UseNumber()
+	for t, err := d.Token(); err == nil; t, err = d.Token() {
+		if n, ok := t.(json.Number); ok {
+			if _, exact := number(n.String()); !exact {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // maxSafe is the largest safe integer. A double can represent all integers up to this value.
 const maxSafe = 1<<53 - 1
 
