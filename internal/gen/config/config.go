@@ -148,24 +148,17 @@ func Load(path string, readFile func(string) ([]byte, error)) (*Config, []source
 		return nil, found
 	}
 	l := &loader{config: &Config{Path: path, Dir: filepath.Dir(path), Types: make(map[string]string), Refs: make(map[string]string), Places: make(map[[2]string]source.Range)}, outs: make(map[string]source.Range)}
-	l.found = append(found, formOf().Check(node)...)
+	l.Report(append(found, formOf().Check(node)...)...)
 	l.load(node)
-	return l.config, source.Sort(l.found)
+	return l.config, source.Sort(l.Found)
 }
 
 // A loader reads a configuration whose form has been checked. It skips values of the wrong type, and reports the faults
 // that the JSON Schema cannot describe.
 type loader struct {
+	source.Collector
 	config *Config
-	found  []source.Diagnostic
 	outs   map[string]source.Range // of the output directories, by kind and directory
-}
-
-// report adds a diagnostic about a value unless the form of the value has a fault.
-func (l *loader) report(d source.Diagnostic) {
-	if !slices.ContainsFunc(l.found, func(f source.Diagnostic) bool { return f.Range == d.Range }) {
-		l.found = append(l.found, d)
-	}
 }
 
 func (l *loader) load(n *source.Node) {
@@ -182,14 +175,14 @@ func (l *loader) load(n *source.Node) {
 	}
 	for _, m := range n.Words("types") {
 		if _, err := ir.ParseGoType(m.Value.Text); err != nil {
-			l.report(source.New("MCPE402", m.Value.Range, "the Go type of format %s: %v", m.Key, err).WithHint("as in github.com/google/uuid.UUID"))
+			l.ReportOnce(source.New("MCPE402", m.Value.Range, "the Go type of format %s: %v", m.Key, err).WithHint("as in github.com/google/uuid.UUID"))
 		}
 		l.config.Types[m.Key], l.config.Places[[2]string{"types", m.Key}] = m.Value.Text, m.Value.Range
 		l.config.Places[[2]string{"format", m.Key}] = m.KeyRange
 	}
 	for _, m := range n.Words("refs") {
 		if _, err := url.Parse(m.Key); err != nil {
-			l.report(source.New("MCPE405", m.KeyRange, "the key %q is not a URL", m.Key).WithHint("as in https://example.com/schemas/"))
+			l.ReportOnce(source.New("MCPE405", m.KeyRange, "the key %q is not a URL", m.Key).WithHint("as in https://example.com/schemas/"))
 		}
 		l.config.Refs[m.Key] = l.path(m.Value.Text)
 	}
@@ -240,7 +233,7 @@ func (l *loader) readPlugin(n *source.Node, named map[string]source.Range) {
 	p := Plugin{Range: n.Range, Name: n.Word("name"), Command: n.Texts("command"), Out: l.readOut(n, "plugins")}
 	if at := n.Get("name"); at != nil {
 		if first, taken := named[p.Name]; taken {
-			l.report(source.New("MCPE123", at.Range, "two plugins are called %q", p.Name).WithRelated(first, "first used here"))
+			l.ReportOnce(source.New("MCPE123", at.Range, "two plugins are called %q", p.Name).WithRelated(first, "first used here"))
 		}
 		named[p.Name] = at.Range
 	}
@@ -250,7 +243,7 @@ func (l *loader) readPlugin(n *source.Node, named map[string]source.Range) {
 	if at := n.Get("timeout"); at != nil {
 		d, err := time.ParseDuration(at.Text)
 		if err != nil || d <= 0 || d > maxTimeout {
-			l.report(source.New("MCPE123", at.Range, "timeout %q is not a duration of at most an hour", at.Text).WithHint("as in 10s or 2m"))
+			l.ReportOnce(source.New("MCPE123", at.Range, "timeout %q is not a duration of at most an hour", at.Text).WithHint("as in 10s or 2m"))
 		}
 		p.Timeout = d
 	}
@@ -265,7 +258,7 @@ func (l *loader) readOut(n *source.Node, what string) string {
 	}
 	at := n.Get("out")
 	if first, ok := l.outs[what+" "+dir]; ok {
-		l.report(source.New("MCPE403", at.Range, "two %s are written to %q", what, at.Text).WithRelated(first, "first used here"))
+		l.ReportOnce(source.New("MCPE403", at.Range, "two %s are written to %q", what, at.Text).WithRelated(first, "first used here"))
 	}
 	l.outs[what+" "+dir] = at.Range
 	return dir

@@ -17,7 +17,7 @@ import (
 func (l *loader) checkPattern(n *source.Node) bool {
 	for _, segment := range strings.Split(n.Text, "/") {
 		if _, err := path.Match(segment, ""); err != nil || strings.Contains(segment, "**") && segment != "**" {
-			l.report(source.New("MCPE401", n.Range, "%q is not a glob pattern", n.Text).
+			l.ReportOnce(source.New("MCPE401", n.Range, "%q is not a glob pattern", n.Text).
 				WithHint("* matches within a name, ** any directories"))
 			return false
 		}

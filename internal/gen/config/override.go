@@ -19,13 +19,13 @@ func (l *loader) readOverrides(root *source.Node) {
 		}
 		switch {
 		case v.Remove && (v.Replace != nil || v.GoName != nil || v.GoType != nil):
-			l.report(source.New("MCPE123", n.Get("remove").Range, "an override cannot both remove and change a place").WithHint("write two overrides"))
+			l.ReportOnce(source.New("MCPE123", n.Get("remove").Range, "an override cannot both remove and change a place").WithHint("write two overrides"))
 		case v.Remove && v.At == "" && n.Get("at") != nil:
-			l.report(source.New("MCPE123", n.Get("at").Range, "a whole file cannot be removed").WithHint("remove the references to it"))
+			l.ReportOnce(source.New("MCPE123", n.Get("at").Range, "a whole file cannot be removed").WithHint("remove the references to it"))
 		}
 		list = append(list, v)
 	}
-	if len(list) > 0 && !source.HasErrors(l.found) {
+	if len(list) > 0 && !source.HasErrors(l.Found) {
 		l.config.Overrides = schema.NewOverrides(list...)
 	}
 }
@@ -57,9 +57,9 @@ func (l *loader) readSilences(root *source.Node) {
 			code, ok := source.Lookup(s.Code)
 			switch {
 			case !ok:
-				l.report(source.New("MCPE407", at.Range, "there is no code %s", s.Code))
+				l.ReportOnce(source.New("MCPE407", at.Range, "there is no code %s", s.Code))
 			case code.Severity == source.Error:
-				l.report(source.New("MCPE407", at.Range, "%s is an error, and errors are not silenced", s.Code))
+				l.ReportOnce(source.New("MCPE407", at.Range, "%s is an error, and errors are not silenced", s.Code))
 			}
 		}
 		if at := n.Get("files"); at != nil {

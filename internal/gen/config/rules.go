@@ -31,7 +31,7 @@ func (l *loader) readSelection(n *source.Node, use string) rule.Selection {
 		}
 		if at := e.Get("event"); at != nil {
 			if _, err := path.Match(at.Text, ""); err != nil {
-				l.report(source.New("MCPE401", at.Range, "%q is not a glob pattern", at.Text).WithHint("* matches within a name"))
+				l.ReportOnce(source.New("MCPE401", at.Range, "%q is not a glob pattern", at.Text).WithHint("* matches within a name"))
 			}
 		}
 		s.Ignore = append(s.Ignore, rule.Ignore{Dir: l.config.Dir, Path: e.Word("path"), Event: e.Word("event"), Rules: e.Texts("rules"), Range: e.Range})

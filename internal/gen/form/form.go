@@ -20,7 +20,7 @@ import (
 
 // A Form is the JSON Schema of a format. Diagnostics call a value by the title of its schema or, if that has none, by
 // its key. The keyword errorMessage completes a sentence about a value that breaks a pattern, and can end with a remedy
-// in parentheses. The keyword x-code is the code of the diagnostic.
+// in parentheses. The keyword x-code is the code of the diagnostic. A number has both a minimum and a maximum, or neither.
 type Form struct {
 	text     *source.Node
 	compiled func() *jsonschema.Schema
@@ -186,9 +186,14 @@ func (f *Form) faults(n *source.Node, e *jsonschema.ValidationError, rule *sourc
 		return []source.Diagnostic{d.WithRelated(first.Range, "first here")}
 	case *kind.MinItems, *kind.MinLength, *kind.MinProperties:
 		return report("MCPE123", n.Range, "%s is empty", what)
+	case *kind.Minimum, *kind.Maximum:
+		return report("MCPE123", n.Range, "%s is %s; it must be %s to %s", what, n.Text, rule.Get("minimum").Text, rule.Get("maximum").Text)
 	}
-	if message == "" {
+	switch {
+	case message == "":
 		return nil // a finding of the code that reads the file
+	case n.Kind == source.Object || n.Kind == source.Array:
+		return report("MCPE123", n.Range, "%s %s", what, message)
 	}
 	return report("MCPE123", n.Range, "%s %s %s", what, n.JSON(), message)
 }
@@ -306,15 +311,19 @@ func isMissingOne(e *jsonschema.ValidationError) bool {
 const maxHintKeys = 5
 
 // objectHint suggests an object to write instead of n. If n is a string and only one key is required, the hint uses n
-// as its value. If there are few keys, the hint lists them. For any other fault, the hint is "".
+// as its value. Otherwise, it is the remedy of the schema, or lists the keys if there are few. For any other fault, the
+// hint is "".
 func objectHint(n, rule *source.Node) string {
 	keys := keysOf(rule)
 	required := rule.Texts("required")
+	_, remedy := split(rule.Get("errorMessage"))
 	switch {
 	case n.Kind == source.Object || len(keys) == 0:
 		return ""
 	case n.Kind == source.String && len(required) == 1:
 		return "write {" + required[0] + ": " + n.Text + "}"
+	case remedy != "":
+		return remedy
 	case len(required) == 0:
 		return "write {" + strings.Join(keys, ": …, ") + ": …}, or {} without any of them"
 	case len(keys) > maxHintKeys:

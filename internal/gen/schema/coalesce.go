@@ -2,7 +2,6 @@ package schema
 
 import (
 	"cmp"
-	"strconv"
 
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/yaml"
@@ -20,10 +19,7 @@ func (l *loader) readCoalesce(e *Event) {
 	if n == nil || e.File.isFlawed(n) {
 		return
 	}
-	c := &wire.Coalesce{QuietSeconds: seconds(n, "quietSeconds"), MaxSeconds: seconds(n, "maxSeconds"), Keep: cmp.Or(n.Word("keep"), wire.KeepLatest)}
-	for _, place := range coalescePaths(n) {
-		c.Key = append(c.Key, place.Text)
-	}
+	c := &wire.Coalesce{Key: n.Texts("key"), QuietSeconds: n.Integer("quietSeconds", 0), MaxSeconds: n.Integer("maxSeconds", 0), Keep: cmp.Or(n.Word("keep"), wire.KeepLatest)}
 	if err := c.Check(); err != nil {
 		at := n.Range
 		if c.MaxSeconds < c.QuietSeconds {
@@ -35,23 +31,9 @@ func (l *loader) readCoalesce(e *Event) {
 	e.Coalesce = c
 }
 
-// seconds returns an integer member. The form of the file limits it.
-func seconds(n *source.Node, key string) int {
-	v, _ := strconv.ParseFloat(n.Get(key).Text, 64)
-	return int(v)
-}
-
-// coalescePaths returns the paths in the member key, which is a string or a list of strings.
-func coalescePaths(n *source.Node) []*source.Node {
-	if key := n.Get("key"); key != nil && key.Kind == source.String {
-		return []*source.Node{key}
-	}
-	return n.ItemsOf("key", source.String)
-}
-
 // checkCoalesce checks the x-coalesce key of an event against its payload schema.
 func (l *loader) checkCoalesce(e *Event) {
-	for _, at := range coalescePaths(e.Node.Get(coalesceKey)) {
+	for _, at := range e.Node.Get(coalesceKey).Strings("key") {
 		tokens, ok := source.SplitPointer(at.Text)
 		if !ok || len(tokens) == 0 {
 			continue // already reported

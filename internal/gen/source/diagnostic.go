@@ -43,3 +43,18 @@ func Sort(ds []Diagnostic) []Diagnostic {
 
 // HasErrors reports whether any diagnostic has severity error.
 func HasErrors(ds []Diagnostic) bool { return diagnostic.HasErrors(ds) }
+
+// A Collector collects diagnostics.
+type Collector struct {
+	Found []Diagnostic
+}
+
+// Report adds diagnostics to Found.
+func (c *Collector) Report(ds ...Diagnostic) { c.Found = append(c.Found, ds...) }
+
+// ReportOnce adds a diagnostic about a value, unless Found contains another about the same value.
+func (c *Collector) ReportOnce(d Diagnostic) {
+	if !slices.ContainsFunc(c.Found, func(f Diagnostic) bool { return f.Range == d.Range }) {
+		c.Report(d)
+	}
+}

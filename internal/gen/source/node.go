@@ -85,15 +85,32 @@ func (n *Node) Flag(key string, absent bool) bool {
 	return absent
 }
 
+// Integer returns the value of a number member, an integer. For any other node, it returns the parameter absent.
+func (n *Node) Integer(key string, absent int) int {
+	if v := n.Get(key); v != nil && v.Kind == Number {
+		f, _ := strconv.ParseFloat(v.Text, 64)
+		return int(f)
+	}
+	return absent
+}
+
 // ItemsOf returns the elements of an array member that have the given kind.
 func (n *Node) ItemsOf(key string, k Kind) []*Node {
 	return slices.DeleteFunc(slices.Clone(n.ItemsAt(key)), func(item *Node) bool { return item.Kind != k })
 }
 
-// Texts returns the strings in an array member.
+// Strings returns a string member, or the strings in an array member.
+func (n *Node) Strings(key string) []*Node {
+	if v := n.Get(key); v != nil && v.Kind == String {
+		return []*Node{v}
+	}
+	return n.ItemsOf(key, String)
+}
+
+// Texts returns the text of a string member, or the strings in an array member.
 func (n *Node) Texts(key string) []string {
 	var texts []string
-	for _, item := range n.ItemsOf(key, String) {
+	for _, item := range n.Strings(key) {
 		texts = append(texts, item.Text)
 	}
 	return texts

@@ -10,11 +10,8 @@ import (
 
 // A Reader extracts values from nodes in a strict format. It collects diagnostics about unexpected content.
 type Reader struct {
-	Found []Diagnostic
+	Collector
 }
-
-// Report adds diagnostics to Found.
-func (r *Reader) Report(ds ...Diagnostic) { r.Found = append(r.Found, ds...) }
 
 // Is reports whether n has the given kind. If it does not, Is adds a diagnostic. The parameter what names the node, for
 // example "delivery".
@@ -174,29 +171,4 @@ func (r *Reader) Among(n *Node, what string, words []string) bool {
 	}
 	r.Report(d)
 	return false
-}
-
-// List returns the elements of an array member.
-func (o *ObjectReader) List(key string) []*Node {
-	n := o.Node.Get(key)
-	if n == nil || !o.Is(n, Array, key) {
-		return nil
-	}
-	return n.Items
-}
-
-// Texts returns the strings in an array member. It reports and skips duplicate strings and values that are not strings.
-func (o *ObjectReader) Texts(key string) []*Node {
-	var list []*Node
-	for _, n := range o.List(key) {
-		if !o.Is(n, String, "an element of "+key) {
-			continue
-		}
-		if i := slices.IndexFunc(list, func(m *Node) bool { return m.Text == n.Text }); i >= 0 {
-			o.Report(New("MCPE123", n.Range, "%s holds %q twice", key, n.Text).WithRelated(list[i].Range, "first here"))
-			continue
-		}
-		list = append(list, n)
-	}
-	return list
 }

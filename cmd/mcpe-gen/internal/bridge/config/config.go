@@ -9,6 +9,7 @@ import (
 	"path"
 	"path/filepath"
 	"time"
+	"unicode/utf8"
 
 	"github.com/mcpe-gen/mcpe-gen/cmd/internal/peer"
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
@@ -116,50 +117,35 @@ type Limits struct {
 	Subscriptions int
 }
 
-// A bound is the range and default of a number in the file.
-type bound struct {
-	key                    string
-	least, most, otherwise int
-	at                     func(*Limits) *int
-}
-
-// bounds lists the keys of limits with their ranges and defaults.
-var bounds = []bound{
-	{"bytesPerEvent", 256, 1 << 20, 4 << 10, func(l *Limits) *int { return &l.BytesPerEvent }},
-	{"eventsPerBatch", 1, 1000, 20, func(l *Limits) *int { return &l.EventsPerBatch }},
-	{"batchesPerMinute", 1, 6000, 60, func(l *Limits) *int { return &l.BatchesPerMinute }},
-	{"inbox", 1, 100_000, 1000, func(l *Limits) *int { return &l.Inbox }},
-	{"inboxBytes", 1 << 10, 1 << 30, 16 << 20, func(l *Limits) *int { return &l.InboxBytes }},
-	{"subscriptions", 1, 1000, 50, func(l *Limits) *int { return &l.Subscriptions }},
-}
-
 const (
 	defaultCatchUp = 24 * time.Hour
 	maxCatchUp     = 30 * 24 * time.Hour
-	defaultTimeout = time.Minute
-	maxTimeout     = time.Hour
+	defaultTimeout = 60 // seconds
 	defaultRuns    = 6
-	maxRuns        = 600
-	// These are the default and maximum values of a Loop. Few agents need that many wakes in such a short time.
+	// These are the default values of a Loop. Few agents need that many wakes in such a short time.
 	defaultWakes   = 30
-	maxWakes       = 10_000
 	defaultMinutes = 10
-	maxMinutes     = 24 * 60
+	// maxName is the maximum length of the name of an event type, in characters.
+	maxName = 128
 )
 
 // New returns a configuration that contains only the default limits.
 func New() *Config {
-	c := &Config{CatchUp: defaultCatchUp, Loop: &Loop{Wakes: defaultWakes, Within: defaultMinutes * time.Minute, Quiet: defaultMinutes * time.Minute}}
-	for _, b := range bounds {
-		*b.at(&c.Limits) = b.otherwise
+	return &Config{
+		CatchUp: defaultCatchUp,
+		Loop:    newLoop(defaultWakes, defaultMinutes, defaultMinutes),
+		Limits:  Limits{BytesPerEvent: 4 << 10, EventsPerBatch: 20, BatchesPerMinute: 60, Inbox: 1000, InboxBytes: 16 << 20, Subscriptions: 50},
 	}
-	return c
+}
+
+func newLoop(wakes, minutes, quietMinutes int) *Loop {
+	return &Loop{Wakes: wakes, Within: time.Duration(minutes) * time.Minute, Quiet: time.Duration(quietMinutes) * time.Minute}
 }
 
 // Add adds a subscription without arguments to an event type.
 func (c *Config) Add(server, event string) error {
-	if event == "" || len(event) > maxName {
-		return fmt.Errorf("%q is not the name of an event type, which has 1 to %d bytes", event, maxName)
+	if event == "" || utf8.RuneCountInString(event) > maxName {
+		return fmt.Errorf("%q is not the name of an event type, which has 1 to %d characters", event, maxName)
 	}
 	for _, s := range c.Subscriptions {
 		if s.Server == server && s.Event == event {
@@ -211,9 +197,9 @@ func Canonical(args json.RawMessage) (json.RawMessage, bool) {
 	return form, true
 }
 
-// resolvePath returns p unchanged if it is absolute. Otherwise, it resolves p relative to the file's directory.
+// resolvePath returns p unchanged if it is absolute or empty. Otherwise, it resolves p relative to the file's directory.
 func (c *Config) resolvePath(p string) string {
-	if filepath.IsAbs(p) {
+	if p == "" || filepath.IsAbs(p) {
 		return p
 	}
 	return filepath.Join(c.Dir, filepath.FromSlash(p))
