@@ -2,7 +2,6 @@
 package form
 
 import (
-	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
@@ -20,7 +19,8 @@ import (
 
 // A Form is the JSON Schema of a format. Diagnostics call a value by the title of its schema or, if that has none, by
 // its key. The keyword errorMessage completes a sentence about a value that breaks a pattern, and can end with a remedy
-// in parentheses. The keyword x-code is the code of the diagnostic. A number has both a minimum and a maximum, or neither.
+// in parentheses. The keyword x-code is the code of the diagnostic. The keyword x-remedies maps words
+// that people write instead of those of an enum to remedies. A number has both a minimum and a maximum, or neither.
 type Form struct {
 	text     *source.Node
 	compiled func() *jsonschema.Schema
@@ -35,18 +35,27 @@ func New(text []byte, levels map[string]int) *Form {
 	if len(found) > 0 {
 		panic("internal/gen/form: " + found[0].String())
 	}
-	return &Form{text: n, levels: levels, compiled: sync.OnceValue(func() *jsonschema.Schema {
+	return &Form{text: n, levels: levels, compiled: compile(n, "")}
+}
+
+// Part returns the form of the values that the schema at a JSON Pointer describes.
+func (f *Form) Part(pointer string) *Form {
+	return &Form{text: f.text, levels: f.levels, compiled: compile(f.text, pointer)}
+}
+
+// compile returns a function that returns the schema at a JSON Pointer.
+func compile(text *source.Node, pointer string) func() *jsonschema.Schema {
+	return sync.OnceValue(func() *jsonschema.Schema {
 		const name = "mem:///form.schema.json" // absolute: it must not depend on the working directory
-		doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
 		c := jsonschema.NewCompiler()
 		c.AssertFormat()
-		err = errors.Join(err, c.AddResource(name, doc))
-		s, failed := c.Compile(name)
+		err := c.AddResource(name, text.Value())
+		s, failed := c.Compile(name + "#" + pointer)
 		if err = errors.Join(err, failed); err != nil {
 			panic("internal/gen/form: " + err.Error())
 		}
 		return s
-	})}
+	})
 }
 
 // Check returns the faults of the form of a file.
@@ -62,7 +71,7 @@ func (f *Form) Check(root *source.Node) []source.Diagnostic {
 		if k, ok := e.ErrorKind.(*kind.Type); ok {
 			n, rule := At(root, e.InstanceLocation), f.rule(e)
 			mistyped[n] = true
-			d := source.TypeFault("MCPE121", n, nameOf(n, rule), k.Want...)
+			d := TypeFault("MCPE121", n, nameOf(n, rule), k.Want...)
 			if hint := objectHint(n, rule); hint != "" {
 				d = d.WithHint("%s", hint)
 			}
@@ -178,7 +187,7 @@ func (f *Form) faults(n *source.Node, e *jsonschema.ValidationError, rule *sourc
 		}
 		return found
 	case *kind.Enum:
-		remedy = Suggestion(n.Text, rule.Texts("enum"), "it is one of")
+		remedy = cmp.Or(rule.Get("x-remedies").Word(n.Text), Suggestion(n.Text, rule.Texts("enum"), "it is one of"))
 		return report("MCPE123", n.Range, "%s cannot be %s", what, n.JSON())
 	case *kind.UniqueItems:
 		first, second := n.Items[k.Duplicates[0]], n.Items[k.Duplicates[1]]

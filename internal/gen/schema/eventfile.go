@@ -21,11 +21,18 @@ func EventFileSchema() []byte { return slices.Clone(eventFileSchema) }
 var eventFileForm = sync.OnceValue(func() *form.Form {
 	n, _ := source.Parse("eventfile.schema.json", eventFileSchema)
 	for _, pointer := range []string{
-		"/if", "/then", "/else", "/$defs/schema/properties", "/$defs/event/properties/inputSchema/properties",
-		"/$defs/conversation/properties/structuredContext/properties", "/$defs/conversation/if", "/$defs/conversation/then",
+		"/if", "/then", "/else", "/$defs/conversation/if", "/$defs/conversation/then",
 		"/$defs/event/if", "/$defs/event/then", // wire.EventRules
 	} {
 		n.Lookup(pointer).Detach()
 	}
 	return form.New(n.JSON(), map[string]int{"schemas": 1, "inputSchema": 0, "payloadSchema": 0, "updateSchema": 0, "resultSchema": 0, "structuredContext": 0})
 })
+
+// keywordForm returns the form of the keywords of a schema that JSON Schema does not define.
+var keywordForm = sync.OnceValue(func() *form.Form { return eventFileForm().Part("/$defs/keywords") })
+
+// keywordFaults returns the faults of the form of a keyword.
+func keywordFaults(m *source.Member) []source.Diagnostic {
+	return keywordForm().Check(&source.Node{Kind: source.Object, Members: []source.Member{*m}})
+}

@@ -6,17 +6,12 @@ import (
 	"fmt"
 	"go/token"
 	"net/url"
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
 	"github.com/mcpe-gen/mcpe-gen/internal/toolschema"
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
-)
-
-var (
-	goTypeForm = regexp.MustCompile(`^(([A-Za-z0-9_.~-]+/)*[A-Za-z0-9_.~-]+\.)?[A-Za-z_][A-Za-z0-9_]*$`)
 )
 
 // foreignFormats maps the key that identifies a document of another format to the name of the format.
@@ -179,14 +174,4 @@ func (l *loader) readToolArguments(e *Event, n *source.Node) {
 		}
 		named[*a.into] = a.key
 	}
-}
-
-// checkGoName reports whether an x-go-name is valid. If it is not, it adds a diagnostic.
-func (l *loader) checkGoName(n *source.Node) bool {
-	if token.IsIdentifier(n.Text) && token.IsExported(n.Text) {
-		return true
-	}
-	l.Report(source.New("MCPE124", n.Range, "%q is not an exported Go identifier", n.Text).
-		WithHint("begin with an upper-case letter and use letters, digits and '_'"))
-	return false
 }

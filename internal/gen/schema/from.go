@@ -32,8 +32,6 @@ func (l *loader) readFrom(e *Event, n *source.Node) {
 		wrong("provider", "from %s needs id: the place where a delivery has its id", f.Provider)
 	case !p.NeedsID && f.ID != "":
 		wrong("id", "webhooks of %s always have an id", p.Title)
-	case f.ID != "" && !isPointerOrHeader(f.ID):
-		wrong("id", "%q is neither a JSON Pointer nor the name of a header", f.ID)
 	}
 	if e.Source == "check" {
 		wrong("provider", "an event with source: check is not emitted, so it cannot have from")
@@ -46,47 +44,19 @@ func (l *loader) readFrom(e *Event, n *source.Node) {
 	}
 }
 
-// isPointerOrHeader reports whether text is a JSON Pointer or a header name (a token of RFC 9110).
-func isPointerOrHeader(text string) bool {
-	if strings.HasPrefix(text, "/") {
-		_, ok := source.SplitPointer(text)
-		return ok
-	}
-	return text != "" && !strings.ContainsFunc(text, func(r rune) bool {
-		return r <= ' ' || r > '~' || strings.ContainsRune(`"(),/:;<=>?@[\]{}`, r)
-	})
-}
-
 // readFromFields reads the fields of a `from:`.
 func (l *loader) readFromFields(f *From, n *source.Node) {
-	targets := map[string]source.Range{}
-	for _, m := range n.Members {
-		tokens, ok := source.SplitPointer(m.Key)
-		if !ok || len(tokens) == 0 {
-			l.Report(source.New("MCPE156", m.KeyRange, "%q is not a JSON Pointer to a member of the payload", m.Key).
-				WithHint("write /member or /member/member"))
-			continue
-		}
-		if from, ok := source.SplitPointer(m.Value.Text); !ok || len(from) == 0 {
-			l.Report(source.New("MCPE156", m.Value.Range,
-				"%q is not a JSON Pointer to a member of the webhook's body", m.Value.Text).
-				WithHint("write /member or /member/member"))
-			continue
-		}
-		for i := range tokens {
-			if first, taken := targets[pointer(tokens[:i+1])]; taken && i < len(tokens)-1 {
+	for i, m := range n.Members {
+		for _, other := range n.Members[:i] {
+			switch {
+			case strings.HasPrefix(m.Key, other.Key+"/"):
 				l.Report(source.New("MCPE156", m.KeyRange, "%q is inside a member that another field fills", m.Key).
-					WithRelated(first, "filled here"))
-			}
-		}
-		for other, first := range targets {
-			if strings.HasPrefix(other, m.Key+"/") {
+					WithRelated(other.KeyRange, "filled here"))
+			case strings.HasPrefix(other.Key, m.Key+"/"):
 				l.Report(source.New("MCPE156", m.KeyRange, "a part of %q is filled by another field", m.Key).
-					WithRelated(first, "filled here"))
-				break
+					WithRelated(other.KeyRange, "filled here"))
 			}
 		}
-		targets[m.Key] = m.KeyRange
 		f.Fields = append(f.Fields, FromField{Target: m.Key, Source: m.Value.Text})
 	}
 }

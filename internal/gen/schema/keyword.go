@@ -51,58 +51,28 @@ func (l *loader) checkKeyword(r *root, n *source.Node, m *source.Member) {
 		}
 	case "x-match":
 		r.matches = append(r.matches, v)
+	case privateKey, "x-go-name", "x-go-type", "x-enum-varnames", "discriminator":
+		l.checkOwnKeyword(r, n, m)
+	}
+}
+
+// checkOwnKeyword checks a keyword that JSON Schema does not define.
+func (l *loader) checkOwnKeyword(r *root, n *source.Node, m *source.Member) {
+	for _, d := range keywordFaults(m) {
+		l.fail(r, d)
+	}
+	switch v := m.Value; m.Key {
 	case privateKey:
 		l.hasPrivate = true
-		if !v.True() {
-			l.fail(r, source.New("MCPE165", v.Range, "x-private must be true").WithHint("leave it out for a member that all callers may see"))
-		}
-	case "x-go-name":
-		if !l.Is(v, source.String, m.Key) || !l.checkGoName(v) {
-			r.isBroken = true
-		}
 	case "x-enum-varnames":
-		l.checkConstantNames(r, n, v)
-	case "x-go-type":
-		if l.Is(v, source.String, m.Key) && !goTypeForm.MatchString(v.Text) {
-			l.fail(r, source.New("MCPE124", v.Range, "%q is not an import path and a type", v.Text).
-				WithHint("as in github.com/google/uuid.UUID or math/big.Int"))
+		if e := n.Get("enum"); v.Kind == source.Array && (e == nil || len(e.Items) != len(v.Items)) {
+			l.fail(r, source.New("MCPE124", v.Range, "x-enum-varnames needs one name for each value of the enum next to it"))
 		}
 	case "discriminator":
-		l.checkDiscriminator(r, n, v)
-	}
-}
-
-// constantName matches a valid suffix for the name of an enum constant.
-var constantName = regexp.MustCompile(`^[\pL\pN_]+$`)
-
-// checkConstantNames reports invalid names in x-enum-varnames.
-func (l *loader) checkConstantNames(r *root, n, v *source.Node) {
-	if !l.Is(v, source.Array, "x-enum-varnames") {
-		return
-	}
-	if e := n.Get("enum"); e == nil || len(e.Items) != len(v.Items) {
-		l.fail(r, source.New("MCPE124", v.Range, "x-enum-varnames needs one name for each value of the enum next to it"))
-	}
-	for _, name := range v.Items {
-		if l.Is(name, source.String, "a name in x-enum-varnames") && !constantName.MatchString(name.Text) {
-			l.fail(r, source.New("MCPE124", name.Range, "%q cannot be part of a Go identifier", name.Text).WithHint("use letters, digits and '_'"))
-		}
-	}
-}
-
-// checkDiscriminator checks the form of OpenAPI's discriminator keyword.
-func (l *loader) checkDiscriminator(r *root, n, v *source.Node) {
-	o := l.Object(v, "discriminator", []string{"propertyName"}, []string{"mapping"})
-	if o == nil {
-		r.isBroken = true
-		return
-	}
-	o.Text("propertyName")
-	if mapping := v.Get("mapping"); mapping != nil && l.Is(mapping, source.Object, "mapping") {
-		for _, m := range mapping.Members {
-			if l.Is(m.Value, source.String, "a value of mapping") && strings.Contains(m.Value.Text, "#") {
-				r.mappings = append(r.mappings, mappingRef{n, m.Value})
-				l.openReferenced(r, n, m.Value)
+		for _, mapped := range v.Words("mapping") {
+			if strings.Contains(mapped.Value.Text, "#") {
+				r.mappings = append(r.mappings, mappingRef{n, mapped.Value})
+				l.openReferenced(r, n, mapped.Value)
 			}
 		}
 	}

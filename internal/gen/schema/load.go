@@ -50,7 +50,7 @@ func Load(paths []string, o Options) (*Set, []source.Diagnostic) {
 
 // loader is the state of one Load call.
 type loader struct {
-	source.Reader
+	source.Collector
 	set   *Set
 	o     Options
 	roots []*root

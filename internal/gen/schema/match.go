@@ -1,6 +1,7 @@
 package schema
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"regexp"
@@ -13,18 +14,6 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/suggest"
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
-
-// operators lists the operators of x-match. The first is the default.
-var operators = []string{"equal", "in", "glob", "prefix", "lt", "lte", "gt", "gte", "min", "max"}
-
-// negatedOperators maps operators of other filter languages to the x-match operators that they negate.
-var negatedOperators = map[string]string{
-	"not": "equal", "ne": "equal", "neq": "equal", "notEqual": "equal", "not-equal": "equal", "not_equal": "equal", "!=": "equal",
-	"nin": "in", "notIn": "in", "not-in": "in", "not_in": "in", "not in": "in",
-}
-
-// operatorAliases maps common operator spellings to the operators of x-match.
-var operatorAliases = map[string]string{"=": "equal", "==": "equal", "eq": "equal", "<": "lt", "<=": "lte", "le": "lte", ">": "gt", ">=": "gte", "ge": "gte"}
 
 // everyElement is the path token that matches every element of an array.
 const everyElement = "*"
@@ -123,12 +112,13 @@ func (l *loader) readMatches(e *Event, sound, used map[*source.Node]bool) {
 			continue
 		}
 		for _, m := range properties.Members {
-			x := m.Value.Get("x-match")
-			if x == nil || l.set.places[m.Value] == nil {
+			given := m.Value.Member("x-match")
+			if given == nil || l.set.places[m.Value] == nil {
 				continue
 			}
+			x := given.Value
 			used[x] = true
-			rule, at := l.readMatch(m.Key, x)
+			rule, at := l.readMatch(m.Key, given)
 			if at == nil || !sound[e.Payload] {
 				continue
 			}
@@ -156,43 +146,21 @@ func (l *loader) readMatches(e *Event, sound, used map[*source.Node]bool) {
 // describePayload is the hint for a path that the payload schema does not describe.
 const describePayload = "describe it under properties of the payloadSchema"
 
-// readMatch reads one x-match: a path, or an object with path, op and not. It also returns the node of the path.
-func (l *loader) readMatch(argument string, x *source.Node) (MatchRule, *source.Node) {
-	rule := MatchRule{Argument: argument, Op: operators[0], Range: x.Range}
-	path := x
-	if x.Kind == source.Object {
-		before := len(l.Found)
-		o := l.Object(x, "x-match", []string{"path"}, []string{"op", "not"})
-		rule.Op, rule.Not = l.readOperator(o), o.Flag("not", false)
-		if _, path = o.Text("path"); path == nil || len(l.Found) > before {
-			return rule, nil
-		}
-	} else if x.Kind != source.String {
-		l.Report(source.New("MCPE150", x.Range, "x-match is %s; it must be a path, or an object with path, op and not", x.Kind))
+// readMatch reads one x-match: a path, or an object with path, op and not. It also returns the node of the path, or nil
+// if the x-match is invalid.
+func (l *loader) readMatch(argument string, m *source.Member) (MatchRule, *source.Node) {
+	x := m.Value
+	rule := MatchRule{Argument: argument, Op: cmp.Or(x.Word("op"), "equal"), Not: x.Flag("not", false), Range: x.Range}
+	if found := keywordFaults(m); len(found) > 0 {
+		l.Report(found...)
 		return rule, nil
 	}
-	if tokens, ok := source.SplitPointer(path.Text); !ok || len(tokens) == 0 {
-		l.Report(source.New("MCPE150", path.Range, "x-match path %q is not a JSON Pointer to a member of the payload", path.Text).
-			WithHint("write /member or /member/member"))
-		return rule, nil
+	path := x
+	if x.Kind == source.Object {
+		path = x.Get("path")
 	}
 	rule.Path = path.Text
 	return rule, path
-}
-
-// readOperator reads the operator of an x-match.
-func (l *loader) readOperator(o *source.ObjectReader) string {
-	word, n := o.Text("op")
-	switch {
-	case n == nil:
-	case negatedOperators[word] != "":
-		l.Report(source.New("MCPE123", n.Range, "op cannot be %q", word).WithHint("write {op: %s, not: true}", negatedOperators[word]))
-	case operatorAliases[word] != "":
-		l.Report(source.New("MCPE123", n.Range, "op cannot be %q", word).WithHint("did you mean %q?", operatorAliases[word]))
-	default:
-		return o.Choice("op", operators...)
-	}
-	return operators[0]
 }
 
 // typesFit reports whether the operator can compare an argument and a payload value of the given types.

@@ -94,14 +94,11 @@ var typeHints = map[string]string{
 }
 
 func metaFault(n *source.Node, e *jsonschema.ValidationError) source.Diagnostic {
-	v, what := nodeAt(n, e.InstanceLocation)
-	at := v.Range
-	if what == "" {
-		what = "the schema"
-	}
+	v := form.At(n, e.InstanceLocation)
+	at, what := v.Range, nameOf(v, n, "the schema")
 	switch k := e.ErrorKind.(type) {
 	case *kind.Type:
-		d := source.TypeFault("MCPE130", v, what, k.Want...)
+		d := form.TypeFault("MCPE130", v, what, k.Want...)
 		switch {
 		case what == `"required"` && k.Got == "boolean":
 			member := "NAME"
@@ -150,20 +147,14 @@ func metaFault(n *source.Node, e *jsonschema.ValidationError) source.Diagnostic 
 	return source.New("MCPE130", at, "%s: %s", what, e.ErrorKind.LocalizedString(english()))
 }
 
-// nodeAt returns the node at a location relative to n. It also returns the node's name for messages.
-func nodeAt(n *source.Node, location []string) (*source.Node, string) {
-	what := ""
-	for _, token := range location {
-		next := n.Lookup("/" + source.EscapeToken(token))
-		if next == nil {
-			break
-		}
-		n = next
+// nameOf returns the name in messages of a node in the value root, whose name is whole.
+func nameOf(n, root *source.Node, whole string) string {
+	elements := ""
+	for ; n != root; n = n.Parent {
 		if key, _ := n.Key(); key != "" {
-			what = fmt.Sprintf("%q", key)
-		} else if !strings.HasPrefix(what, "an element of ") {
-			what = "an element of " + what
+			return fmt.Sprintf("%s%q", elements, key)
 		}
+		elements = "an element of "
 	}
-	return n, what
+	return elements + whole
 }

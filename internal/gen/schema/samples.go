@@ -98,12 +98,11 @@ func (l *loader) checkSample(r *root, s *jsonschema.Schema, v *source.Node, what
 		return
 	}
 	for _, leaf := range form.Causes(invalid) {
-		place, inside := nodeAt(v, leaf.InstanceLocation)
-		at := place.Range
-		if inside != "" {
-			inside = " in " + inside
+		place, inside := form.At(v, leaf.InstanceLocation), ""
+		if place != v {
+			inside = " in " + nameOf(place, v, "the value")
 		}
-		l.fail(r, source.New("MCPE134", at, "%s is not valid%s: %s", what, inside, leaf.ErrorKind.LocalizedString(english())))
+		l.fail(r, source.New("MCPE134", place.Range, "%s is not valid%s: %s", what, inside, leaf.ErrorKind.LocalizedString(english())))
 	}
 }
 

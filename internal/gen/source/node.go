@@ -28,6 +28,17 @@ var kindNames = [...]string{"null", "boolean", "number", "string", "array", "obj
 // String returns the name that JSON Schema uses for the kind.
 func (k Kind) String() string { return kindNames[k] }
 
+// WithArticle returns the name of a type with its article, such as "an object".
+func WithArticle(t string) string {
+	switch t {
+	case "null":
+		return t
+	case "array", "object", "integer":
+		return "an " + t
+	}
+	return "a " + t
+}
+
 // A Node is a JSON value with its position in the source.
 type Node struct {
 	Kind  Kind
