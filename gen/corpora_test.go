@@ -23,6 +23,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/schema"
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
 	"github.com/mcpe-gen/mcpe-gen/internal/validate"
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
 // corpora names the directory with the packages of testdata/corpora installed.
@@ -97,7 +98,7 @@ func definitions(path string, names *regexp.Regexp, except ...string) func(t *te
 			}
 			for _, m := range list.Members {
 				if of := m.Value.Get("type"); names.MatchString(m.Key) && !slices.Contains(except, m.Key) && of != nil && of.Text == "object" {
-					refs[m.Key] = "./schema.json#/" + key + "/" + source.EscapeToken(m.Key)
+					refs[m.Key] = "./schema.json#" + wire.Pointer(key, m.Key)
 				}
 			}
 		}

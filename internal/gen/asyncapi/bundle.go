@@ -7,6 +7,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/yaml"
 	"github.com/mcpe-gen/mcpe-gen/internal/schematree"
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
 // A bundle makes a schema independent of its document. It copies referenced schemas to $defs, or to definitions in
@@ -128,5 +129,5 @@ func (b *bundle) rewriteReference(ref *source.Node) *source.Node {
 		b.names[to] = name
 		b.copies = append(b.copies, to)
 	}
-	return importer.Reference("#/" + b.defs + "/" + source.EscapeToken(name))
+	return importer.Reference("#" + wire.Pointer(b.defs, name))
 }

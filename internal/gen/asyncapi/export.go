@@ -85,7 +85,7 @@ func (x *exporter) event(e *schema.Event) {
 	if e.Deprecated != nil {
 		yaml.Set(message, "deprecated", yaml.Flag(true))
 	}
-	at := "#/components/messages/" + source.EscapeToken(e.Name) + "/payload"
+	at := "#" + wire.Pointer("components", "messages", e.Name, "payload")
 	yaml.Set(message, "payload", x.convertSchema(e, "payloadSchema", payload, at))
 	if v, ok := x.samples.Example(payload); ok {
 		if n := x.parseJSON(e, "the example", v); !containsRef(n) {
@@ -100,15 +100,15 @@ func (x *exporter) event(e *schema.Event) {
 	channel := yaml.Object()
 	yaml.Set(channel, "address", yaml.Text(e.Name))
 	yaml.Set(channel, "description", yaml.Text(e.Description))
-	yaml.Set(channel, "messages", member(e.Name, importer.Reference("#/components/messages/"+source.EscapeToken(e.Name))))
+	yaml.Set(channel, "messages", member(e.Name, importer.Reference("#/components/messages"+wire.Pointer(e.Name))))
 	yaml.Set(channel, channelExtension, x.eventExtension(e))
 	yaml.Set(x.channels, e.Name, channel)
 
 	operation := yaml.Object()
 	yaml.Set(operation, "action", yaml.Text("send"))
-	yaml.Set(operation, "channel", importer.Reference("#/channels/"+source.EscapeToken(e.Name)))
+	yaml.Set(operation, "channel", importer.Reference("#/channels"+wire.Pointer(e.Name)))
 	yaml.Set(operation, "summary", yaml.Text(e.Description))
-	yaml.Set(operation, "messages", yaml.List(importer.Reference("#/channels/"+source.EscapeToken(e.Name)+"/messages/"+source.EscapeToken(e.Name))))
+	yaml.Set(operation, "messages", yaml.List(importer.Reference("#"+wire.Pointer("channels", e.Name, "messages", e.Name))))
 	yaml.Set(x.operations, e.Name, operation)
 }
 
@@ -148,7 +148,7 @@ func (x *exporter) eventExtension(e *schema.Event) *source.Node {
 			yaml.Set(n, "_meta", v)
 		}
 	}
-	at := "#/channels/" + source.EscapeToken(e.Name) + "/" + channelExtension + "/inputSchema"
+	at := "#" + wire.Pointer("channels", e.Name, channelExtension, "inputSchema")
 	yaml.Set(n, "inputSchema", x.convertSchema(e, "inputSchema", x.set.Shared(e.Input), at))
 	if len(e.Match) > 0 {
 		rules := yaml.List()
@@ -176,7 +176,7 @@ func (x *exporter) convertSchema(e *schema.Event, part string, shared *published
 	var order []string
 	add := func(key, name string, of any, n *source.Node) {
 		component, known := x.componentFor(e, name, of)
-		c.defs["/"+key+"/"+source.EscapeToken(name)] = component
+		c.defs[wire.Pointer(key, name)] = component
 		if !known {
 			fresh[component] = n
 			order = append(order, component)

@@ -10,6 +10,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/ir"
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
 	"github.com/mcpe-gen/mcpe-gen/internal/schematree"
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
 // The rules here concern Go types that the author chose by x-go-type or in the configuration. A schema cannot tell
@@ -24,7 +25,7 @@ func chosenType(s, now side, change evolve.Change) (string, bool) {
 	if change.Feature != evolve.PayloadSchema || change.Category != evolve.Strict {
 		return "", false
 	}
-	tokens, _ := source.SplitPointer(change.Path)
+	tokens, _ := wire.SplitPointer(change.Path)
 	here := []*source.Node{s.Payload}
 	there, exact := locate(now.of.Set, now.Payload, change.Path)
 	for {

@@ -7,12 +7,13 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/schema"
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
 	"github.com/mcpe-gen/mcpe-gen/internal/schematree"
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
 // locate returns the schema at a path from evolve. It follows references, allOf, anyOf and oneOf, because the path does
 // not contain them. If the path does not exist, exact is false and n is the innermost existing schema.
 func locate(set *schema.Set, root *source.Node, pointer string) (n *source.Node, exact bool) {
-	tokens, _ := source.SplitPointer(pointer)
+	tokens, _ := wire.SplitPointer(pointer)
 	here := []*source.Node{root}
 	for len(tokens) > 0 {
 		n := stepLength(tokens)
@@ -81,7 +82,7 @@ func subschemas(set *schema.Set, from []*source.Node, tokens []string) []*source
 					inner = items // draft-07
 				}
 				if inner != nil {
-					inner = inner.Lookup("/" + source.EscapeToken(tokens[1]))
+					inner = inner.Lookup(wire.Pointer(tokens[1]))
 				}
 			case tokens[0] == "items" && inner != nil && inner.Kind == source.Array:
 				inner = view.Get("additionalItems")

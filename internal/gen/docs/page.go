@@ -194,7 +194,7 @@ func occurrence(name string, data json.RawMessage) json.RawMessage {
 
 // formatPath converts a JSON Pointer with wildcards to table notation.
 func formatPath(path string) string {
-	tokens, _ := source.SplitPointer(path)
+	tokens, _ := wire.SplitPointer(path)
 	var b strings.Builder
 	for i, t := range tokens {
 		switch {

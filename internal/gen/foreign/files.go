@@ -14,6 +14,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/yaml"
 	"github.com/mcpe-gen/mcpe-gen/internal/schematree"
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
 // A collector copies referenced files into a document, so all references become local.
@@ -217,7 +218,7 @@ func (c *collector) readFile(file, within string) (*collectedFile, string) {
 	}
 	c.o.Overrides.Apply(file, root)
 	key := importer.UniqueName(strings.TrimSuffix(path.Base(filepath.ToSlash(file)), path.Ext(file)), "-", c.taken)
-	pointer := url.URL{Fragment: "/" + openapi.Elsewhere + "/" + source.EscapeToken(key)}
+	pointer := url.URL{Fragment: wire.Pointer(openapi.Elsewhere, key)}
 	to := &collectedFile{path: file, root: root, fragment: pointer.EscapedFragment(), refRoot: within}
 	c.files[file] = to
 	yaml.Set(c.into, key, root)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
 	"github.com/mcpe-gen/mcpe-gen/internal/suggest"
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
 // A Form is the JSON Schema of a format. Diagnostics call a value by the title of its schema or, if that has none, by
@@ -266,7 +267,7 @@ func keysOf(rule *source.Node) []string {
 // At returns the node at a location relative to n, or the innermost existing one.
 func At(n *source.Node, location []string) *source.Node {
 	for _, token := range location {
-		next := n.Lookup("/" + source.EscapeToken(token))
+		next := n.Lookup(wire.Pointer(token))
 		if next == nil {
 			break
 		}

@@ -431,7 +431,7 @@ func (d *draft) addGoType(tokens []string, as string) bool {
 			n = nil
 		case k.Holds != schematree.Schema && i+1 < len(tokens) && n != nil && (n.Kind == source.Array || k.Holds != schematree.SchemaOrList):
 			i++
-			n = n.Lookup("/" + source.EscapeToken(tokens[i]))
+			n = n.Lookup(wire.Pointer(tokens[i]))
 		}
 		if n != nil && n.Kind == source.Object {
 			around = append(around, n)

@@ -11,6 +11,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/schema"
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/yaml"
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
 // maxRounds is the maximum number of rounds in repair. Each round corrects all errors or omits the affected drafts.
@@ -110,7 +111,7 @@ func indexByRange(root *source.Node) map[source.Range]*source.Node {
 // node, it returns nil.
 func (w *writer) draftAt(root, n *source.Node) (d *draft, rest []string, key string) {
 	n = cmp.Or(n, root)
-	tokens, _ := source.SplitPointer(n.Pointer())
+	tokens, _ := wire.SplitPointer(n.Pointer())
 	if len(tokens) < 2 {
 		return nil, nil, ""
 	}
@@ -159,11 +160,7 @@ var addedKeys = map[string]string{"MCPE161": "x-coalesce", "MCPE164": "x-actor"}
 // fixError tries to correct an error in a draft and reports whether it succeeded. rest is the path of the error within
 // the draft.
 func (w *writer) fixError(d *draft, rest []string, key string, problem source.Diagnostic) bool {
-	pointer := ""
-	for _, t := range rest {
-		pointer += "/" + source.EscapeToken(t)
-	}
-	n := d.node.Lookup(pointer)
+	n := d.node.Lookup(wire.Pointer(rest...))
 	switch {
 	case problem.Code == "MCPE135" && problem.Hint == schema.AddObject && n != nil && n.Kind == source.Object && n.Get("type") == nil:
 		w.changed(d.at, d, "its %s does not say that it describes an object; type: object is added", key)
@@ -175,7 +172,7 @@ func (w *writer) fixError(d *draft, rest []string, key string, problem source.Di
 		return (d.shared || len(rest) > 0) && d.addGoType(rest, ir.RawMessage.String())
 	case problem.Code == "MCPE206" && len(rest) > 1 && rest[len(rest)-2] == "enum" && n != nil && n.Kind != source.Object:
 		as := "string"
-		for _, v := range d.node.Lookup(pointer[:strings.LastIndexByte(pointer, '/')]).Items {
+		for _, v := range d.node.Lookup(wire.Pointer(rest[:len(rest)-1]...)).Items {
 			if v.Kind != source.String {
 				as = ir.RawMessage.String()
 			}

@@ -8,6 +8,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/importer"
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/yaml"
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
 // OpenAPI expresses inheritance by a base schema with a discriminator, and subtypes that refer to the base in allOf. A
@@ -102,7 +103,7 @@ func (r *reader) newFamily(pointer string, n, d *source.Node) (*family, error) {
 // of n. base is the JSON Pointer of n.
 func (r *reader) mappingTarget(base string, n, to *source.Node) (string, *source.Node, error) {
 	if sub := n.Parent.Get(to.Text); sub != nil {
-		return base[:strings.LastIndexByte(base, '/')+1] + source.EscapeToken(to.Text), sub, nil
+		return base[:strings.LastIndexByte(base, '/')] + wire.Pointer(to.Text), sub, nil
 	}
 	pointer, sub, err := importer.Resolve(r.doc, to.Text)
 	if err == nil && !isShared(pointer) {

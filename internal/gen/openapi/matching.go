@@ -7,6 +7,7 @@ import (
 
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/importer"
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
 // addMatching adds an event for each component schema whose name matches a pattern. It is intended for documents that
@@ -28,7 +29,7 @@ func (r *reader) addMatching(patterns []string) {
 		if m.Value.Get("x-stripeEvent") != nil || !matchesAny(m.Key, patterns) {
 			continue
 		}
-		payload := importer.Reference("#" + components + source.EscapeToken(m.Key))
+		payload := importer.Reference("#" + wire.Pointer("components", "schemas", m.Key))
 		if err := r.addEvent(m.Key, m.KeyRange, importer.Description(texts, m.Value), payload, m.Value.Get("deprecated").True()); err != nil {
 			r.leaveOut(m.KeyRange, "event "+m.Key, err.Error())
 		}

@@ -15,6 +15,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/importer"
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/schema"
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
 // Read returns the event types of an OpenAPI 3 document. It reports an error for other documents (MCPE510). Read skips
@@ -246,7 +247,7 @@ func (r *reader) readCallbacks() {
 		}
 	}
 	for _, m := range r.doc.Get("components").MembersAt("callbacks") {
-		if !named["#/components/callbacks/"+source.EscapeToken(m.Key)] {
+		if !named["#/components/callbacks"+wire.Pointer(m.Key)] {
 			collect("components", []source.Member{m})
 		}
 	}

@@ -34,7 +34,7 @@ func (l *loader) readCoalesce(e *Event) {
 // checkCoalesce checks the x-coalesce key of an event against its payload schema.
 func (l *loader) checkCoalesce(e *Event) {
 	for _, at := range e.Node.Get(coalesceKey).Strings("key") {
-		tokens, ok := source.SplitPointer(at.Text)
+		tokens, ok := wire.SplitPointer(at.Text)
 		if !ok || len(tokens) == 0 {
 			continue // already reported
 		}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
 	"github.com/mcpe-gen/mcpe-gen/internal/schematree"
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
 // Definitions collects schemas for a document that contains each schema only once. Every referenced schema becomes an
@@ -48,7 +49,7 @@ func (d *Definitions) pointer(unit *source.Node, name, rest string) string {
 	if d.names[unit] == "" {
 		d.Add(unit, name)
 	}
-	return "#" + escapeFragment("/$defs/"+source.EscapeToken(d.names[unit])+rest)
+	return "#" + escapeFragment(wire.Pointer("$defs", d.names[unit])+rest)
 }
 
 // All returns the added schemas and all schemas that they refer to, keyed by name.

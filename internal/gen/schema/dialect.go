@@ -6,6 +6,7 @@ import (
 
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
 	"github.com/mcpe-gen/mcpe-gen/internal/schematree"
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
 // Dialects lists the dialect names that `dialect:` accepts. It also accepts URIs.
@@ -91,7 +92,7 @@ func (l *loader) bareTarget(r *root) *root {
 	if file.Document {
 		return l.entries[file.Schemas[0]]
 	}
-	if tokens, _ := source.SplitPointer(fragment); len(tokens) > 1 && tokens[0] == "schemas" {
+	if tokens, _ := wire.SplitPointer(fragment); len(tokens) > 1 && tokens[0] == "schemas" {
 		return l.entries[file.named[tokens[1]]]
 	}
 	return nil

@@ -8,6 +8,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
 	"github.com/mcpe-gen/mcpe-gen/internal/schematree"
 	"github.com/mcpe-gen/mcpe-gen/internal/suggest"
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
 // readFrom reads the `from:` of an event. checkFrom later checks it against the schemas.
@@ -59,14 +60,6 @@ func (l *loader) readFromFields(f *From, n *source.Node) {
 		}
 		f.Fields = append(f.Fields, FromField{Target: m.Key, Source: m.Value.Text})
 	}
-}
-
-func pointer(tokens []string) string {
-	var b strings.Builder
-	for _, t := range tokens {
-		b.WriteString("/" + source.EscapeToken(t))
-	}
-	return b.String()
 }
 
 // A body is the schema of a webhook body, loaded as a separate set.
@@ -148,7 +141,7 @@ func (l *loader) webhookBody(f *From, n *source.Node) (*body, bool) {
 
 // checkField checks that the source and the target of a field exist and have a common type.
 func (l *loader) checkField(e *Event, f *FromField, m source.Member, sent *body) {
-	tokens, _ := source.SplitPointer(f.Target)
+	tokens, _ := wire.SplitPointer(f.Target)
 	target, end := l.set.schemasAtPath(e.Payload, tokens)
 	if end != nil {
 		l.Report(source.New("MCPE158", m.KeyRange, "from: %s", end.message("the payload")).
@@ -160,7 +153,7 @@ func (l *loader) checkField(e *Event, f *FromField, m source.Member, sent *body)
 	if sent == nil {
 		return
 	}
-	tokens, _ = source.SplitPointer(f.Source)
+	tokens, _ = wire.SplitPointer(f.Source)
 	from, fromItems, d := sent.kindsAt(m.Value, tokens)
 	if d != nil {
 		l.Report(*d)
@@ -196,7 +189,7 @@ func (b *body) kindsAt(at *source.Node, tokens []string) (kinds, kinds, *source.
 	}
 	if k := b.set.kindsOfFirst(nodes); k&kUnknown == 0 && k&kArray == 0 {
 		d := source.New("MCPE157", at.Range, "from: %s of the webhook is not an array, so * matches nothing",
-			pointer(head))
+			wire.Pointer(head...))
 		return 0, 0, &d
 	}
 	// The index does not matter, so use 0.
@@ -218,7 +211,7 @@ func (b *body) kindsAt(at *source.Node, tokens []string) (kinds, kinds, *source.
 func (b *body) nothing(at *source.Node, end *deadEnd) *source.Diagnostic {
 	hint := end.suggestion(b.set, "unchecked: true skips this check, for webhooks newer than this mcpe-gen")
 	if end.reached != "" && b.set.elementsOnly(end.here) {
-		hint = "* stands for each element of an array: " + end.reached + "/*/" + source.EscapeToken(end.token)
+		hint = "* stands for each element of an array: " + end.reached + "/*" + wire.Pointer(end.token)
 	}
 	d := source.New("MCPE157", at.Range, "from %q: %s", at.Text, end.message("the webhook")).WithHint("%s", hint)
 	return &d
@@ -230,7 +223,7 @@ func (l *loader) checkRequired(e *Event, at source.Range) {
 	visit = func(here []*source.Node, tokens []string) {
 		for _, name := range l.requiredMembers(here) {
 			place := append(slices.Clone(tokens), name)
-			to, inner := pointer(place), false
+			to, inner := wire.Pointer(place...), false
 			filled := slices.ContainsFunc(e.From.Fields, func(f FromField) bool {
 				inner = inner || strings.HasPrefix(f.Target, to+"/")
 				return f.Target == to || strings.HasPrefix(f.Target, to+"/")
@@ -285,7 +278,7 @@ func (l *loader) compareBody(e *Event, n *source.Node, tokens []string, sent *bo
 			got, want := sent.set.kindsOfFirst(from), l.set.kindsOf(m.Value)
 			if got&kUnknown == 0 && want&kUnknown == 0 && got&want == 0 {
 				l.Report(source.New("MCPE159", m.KeyRange,
-					"from: %s of the webhook (%s) can never be what the payload describes (%s)", pointer(place), got, want).
+					"from: %s of the webhook (%s) can never be what the payload describes (%s)", wire.Pointer(place...), got, want).
 					WithRelated(e.From.Range, "the webhook is named here"))
 				continue
 			}

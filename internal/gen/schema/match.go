@@ -235,7 +235,7 @@ type target struct {
 
 // targetAt returns the target of a path in the payload, in which * matches every element of an array.
 func (s *Set) targetAt(payload *source.Node, path string) (*target, *deadEnd) {
-	tokens, _ := source.SplitPointer(path)
+	tokens, _ := wire.SplitPointer(path)
 	starts, here, end := s.followPath(payload, tokens, true)
 	if end != nil {
 		return nil, end
@@ -302,10 +302,10 @@ func (e *deadEnd) suggestion(s *Set, otherwise string) string {
 func (e *deadEnd) arrayHint(s *Set) string {
 	_, _, end := s.followPath(e.here[0], append([]string{everyElement}, e.rest...), true)
 	if end == nil {
-		return fmt.Sprintf("did you mean %q?", e.reached+"/*"+pointer(e.rest))
+		return fmt.Sprintf("did you mean %q?", e.reached+"/*"+wire.Pointer(e.rest...))
 	}
 	if near := nearMember(e.token, memberNames(end.here)); near != "" && len(end.rest) == len(e.rest) {
-		return fmt.Sprintf("did you mean %q?", e.reached+"/*"+pointer(append([]string{near}, e.rest[1:]...)))
+		return fmt.Sprintf("did you mean %q?", e.reached+"/*"+wire.Pointer(append([]string{near}, e.rest[1:]...)...))
 	}
 	return e.reached + " is an array: write " + e.reached + "/* for every element, or an index for one"
 }
@@ -341,7 +341,7 @@ func (s *Set) followPath(from *source.Node, tokens []string, every bool) (starts
 		if len(starts) == 0 {
 			return nil, nil, &deadEnd{reached: reached, token: token, here: here, starMatches: every, inArray: s.elementsOnly(here), rest: tokens[i:]}
 		}
-		reached += "/" + source.EscapeToken(token)
+		reached += wire.Pointer(token)
 		here = s.allViews(starts)
 	}
 	return starts, here, nil

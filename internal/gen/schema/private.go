@@ -8,6 +8,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
 	"github.com/mcpe-gen/mcpe-gen/internal/published"
 	"github.com/mcpe-gen/mcpe-gen/internal/schematree"
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
 const privateKey = "x-private"
@@ -50,7 +51,7 @@ func (s *Set) privateBelow(schemas ...*source.Node) *source.Node {
 // isOpen reports whether a path of the payload avoids private members. If it leads to one, into one or to a value that
 // contains one, isOpen adds a diagnostic. what names the keyword that has the path.
 func (l *loader) isOpen(e *Event, what, path string, at source.Range) bool {
-	tokens, _ := source.SplitPointer(path)
+	tokens, _ := wire.SplitPointer(path)
 	here := []*source.Node{e.Payload}
 	var private *source.Node
 	for _, token := range tokens {

@@ -13,6 +13,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
 	"github.com/mcpe-gen/mcpe-gen/internal/published"
 	"github.com/mcpe-gen/mcpe-gen/internal/schematree"
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
 // Published returns the schema as the protocol transmits it. This is the author's schema as compact JSON, without
@@ -247,7 +248,7 @@ func (b *bundle) referenceText(h *hole) string {
 	case name == h.name:
 		return h.usual
 	default:
-		return "#" + escapeFragment("/"+b.dialect.Definitions+"/"+source.EscapeToken(name)+h.rest)
+		return "#" + escapeFragment(wire.Pointer(b.dialect.Definitions, name)+h.rest)
 	}
 }
 
@@ -413,7 +414,7 @@ func (b *bundle) appendRef(out []byte, at, ref *source.Node, moved bool) []byte 
 	h := hole{at: len(out), to: t, text: ref.Text, moved: moved, root: b.set.places[t.Node].root}
 	h.unit, h.name = b.copiedSchema(h.root, t.Node)
 	h.rest = t.Node.PointerFrom(h.unit)
-	h.usual = "#" + escapeFragment("/"+b.dialect.Definitions+"/"+source.EscapeToken(h.name)+h.rest)
+	h.usual = "#" + escapeFragment(wire.Pointer(b.dialect.Definitions, h.name)+h.rest)
 	b.holes = append(b.holes, h)
 	return out
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
 	"github.com/mcpe-gen/mcpe-gen/internal/schematree"
 	"github.com/mcpe-gen/mcpe-gen/internal/suggest"
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
 // schemePattern matches the start of an absolute URI. It does not match a single letter, which is a Windows drive.
@@ -94,7 +95,7 @@ func (s *Set) nearRef(p *place, ref string) string {
 		for _, key := range []string{"$defs", "definitions"} {
 			if defs := p.root.node.Get(key); defs != nil && defs.Kind == source.Object {
 				for _, m := range defs.Members {
-					add(m.Key, "#/"+key+"/"+source.EscapeToken(m.Key))
+					add(m.Key, "#"+wire.Pointer(key, m.Key))
 				}
 			}
 		}
@@ -254,7 +255,7 @@ func (l *loader) openReferenced(r *root, n, ref *source.Node) {
 
 // resolveInFile resolves the fragment /schemas/NAME, optionally followed by a pointer into that schema.
 func (s *Set) resolveInFile(f *File, fragment string, ref *source.Node) (Target, *source.Diagnostic) {
-	tokens, ok := source.SplitPointer(fragment)
+	tokens, ok := wire.SplitPointer(fragment)
 	if !ok || len(tokens) < 2 {
 		d := source.New("MCPE140", ref.Range, "$ref %q names no schema", ref.Text).WithHint("write #/schemas/NAME")
 		return Target{}, &d
@@ -274,13 +275,7 @@ func (s *Set) resolveInFile(f *File, fragment string, ref *source.Node) (Target,
 	if len(tokens) == 2 {
 		return Target{Node: e.Node, Entry: e}, nil
 	}
-	n := e.Node
-	for _, t := range tokens[2:] {
-		if n = n.Lookup("/" + source.EscapeToken(t)); n == nil {
-			break
-		}
-	}
-	return s.schemaAt(n, ref)
+	return s.schemaAt(e.Node.Lookup(wire.Pointer(tokens[2:]...)), ref)
 }
 
 // resolveInResource resolves a pointer or an anchor within a schema resource.

@@ -329,14 +329,3 @@ func (n *Node) All() iter.Seq2[string, *Node] {
 
 // Identity returns n.
 func (n *Node) Identity() any { return n }
-
-// EscapeToken escapes a reference token of a JSON Pointer.
-func EscapeToken(s string) string { return wire.Pointer(s)[1:] }
-
-// SplitPointer returns the unescaped reference tokens of a JSON Pointer. It returns false if pointer is invalid.
-func SplitPointer(pointer string) ([]string, bool) {
-	if pointer == "" {
-		return nil, true
-	}
-	return wire.SplitPointer(pointer)
-}

@@ -11,6 +11,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/schema"
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/yaml"
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
 // bodyFiles contains sample webhook bodies by service: SERVICE/EVENT.json or SERVICE/EVENT.ACTION.json. They are
@@ -103,7 +104,7 @@ func findBody(service, event, action string) []byte {
 
 // setPointer sets the value at a JSON pointer, creating objects on the way.
 func setPointer(n *source.Node, pointer string, v *source.Node) {
-	tokens, _ := source.SplitPointer(pointer)
+	tokens, _ := wire.SplitPointer(pointer)
 	for i, token := range tokens {
 		m := n.Member(token)
 		switch last := i == len(tokens)-1; {
