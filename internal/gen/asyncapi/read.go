@@ -42,7 +42,7 @@ func ReadDocument(doc *source.Node) (importer.Document, []source.Diagnostic) {
 		return importer.Document{}, []source.Diagnostic{source.New("MCPE510", doc.Range, "the document has no channels").
 			WithHint("an AsyncAPI document lists its channels under channels:")}
 	}
-	out := importer.Document{Title: importer.TextOf(doc.Get("info"), "title")}
+	out := importer.Document{Title: doc.Get("info").Word("title")}
 	if strings.HasPrefix(version.Text, "2.") {
 		r.readVersion2(channels)
 	} else {
@@ -59,7 +59,7 @@ func (r *reader) restorePackage(out *importer.Document) {
 	if x == nil {
 		return
 	}
-	out.Package = importer.TextOf(x, "name")
+	out.Package = x.Word("name")
 	lines := func(of string) (list []string) {
 		for _, n := range x.Get("comments").ItemsAt(of) {
 			list = append(list, n.Text)
@@ -179,7 +179,7 @@ func (r *reader) readMessage(id string, channel *source.Node, key string, messag
 	d.describe(message, channel)
 	exact := channel.Get(channelExtension).Get("exact")
 	if kept := exact.Get("event"); kept != nil && only {
-		if _, said := r.descriptionHash(d); said == importer.TextOf(exact, "of") {
+		if _, said := r.descriptionHash(d); said == exact.Word("of") {
 			e.Node = r.parseStored(kept) // the document is unchanged since the export
 		}
 	}
@@ -209,7 +209,7 @@ func (r *reader) described(id string, channel *source.Node, key string, message 
 	_, at := message.Key()
 	d := &sentMessage{event: importer.Event{At: at}, payload: payload, format: format}
 	e := &d.event
-	e.Name = cmp.Or(importer.TextOf(message, "name"), key)
+	e.Name = cmp.Or(message.Word("name"), key)
 	if x := channel.Get(channelExtension); x != nil && only {
 		e.Name = id
 		restoreEvent(e, x)
@@ -254,7 +254,7 @@ func (r *reader) addSchemas(d *sentMessage) error {
 		inherited = append(inherited, more...)
 		d.event.InputSchema = n.JSON()
 	}
-	input, kept := importer.TextOf(d.exact, "inputSchema"), importer.TextOf(d.exact, "payloadSchema")
+	input, kept := d.exact.Word("inputSchema"), d.exact.Word("payloadSchema")
 	if json.Valid([]byte(input)) && json.Valid([]byte(kept)) {
 		d.event.InputSchema, d.event.PayloadSchema = json.RawMessage(input), json.RawMessage(kept)
 		return nil
@@ -372,9 +372,9 @@ func (r *reader) payloadSchema(message *source.Node) (*source.Node, string, erro
 	if err != nil {
 		return nil, "", err
 	}
-	format := importer.TextOf(message, "schemaFormat") // in version 2
+	format := message.Word("schemaFormat") // in version 2
 	if inner := n.Get("schema"); inner != nil && format == "" {
-		format, n = importer.TextOf(n, "schemaFormat"), inner
+		format, n = n.Word("schemaFormat"), inner
 	}
 	if format != "" && !isJSONSchema(format) && openAPIVersion(format) == "" {
 		return nil, "", fmt.Errorf("its payload is written in %s, not in JSON Schema", format)
@@ -401,18 +401,18 @@ func restoreEvent(e *importer.Event, x *source.Node) {
 	for _, n := range x.ItemsAt("delivery") {
 		e.Delivery = append(e.Delivery, n.Text)
 	}
-	e.Source, e.Stability = importer.TextOf(x, "source"), importer.TextOf(x, "stability")
+	e.Source, e.Stability = x.Word("source"), x.Word("stability")
 	if n := x.Get("replay"); n != nil && n.Kind == source.Bool {
 		e.NoReplay = !n.True()
 	}
 	if d := x.Get("deprecated"); d != nil {
-		e.Deprecated = &schema.Deprecated{ReplacedBy: importer.TextOf(d, "replacedBy"), RemoveAfter: importer.TextOf(d, "removeAfter")}
+		e.Deprecated = &schema.Deprecated{ReplacedBy: d.Word("replacedBy"), RemoveAfter: d.Word("removeAfter")}
 	}
 	if meta := x.Get("_meta"); meta != nil {
 		e.Meta, _ = meta.Value().(map[string]any)
 	}
 	for _, n := range x.ItemsAt("match") {
-		e.Match = append(e.Match, schema.MatchRule{Argument: importer.TextOf(n, "argument"), Path: importer.TextOf(n, "path"), Op: importer.TextOf(n, "op"), Not: n.Get("not").True()})
+		e.Match = append(e.Match, schema.MatchRule{Argument: n.Word("argument"), Path: n.Word("path"), Op: n.Word("op"), Not: n.Get("not").True()})
 	}
 }
 

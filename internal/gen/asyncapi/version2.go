@@ -62,7 +62,7 @@ func (r *reader) readOperation(id string, at source.Range, channel, op *source.N
 // messageName returns the name of a message. Without a name, it returns the ID, the last segment of the reference, or
 // the channel.
 func messageName(n *source.Node, channel string) string {
-	if id := cmp.Or(importer.TextOf(n, "name"), importer.TextOf(n, "messageId")); id != "" {
+	if id := cmp.Or(n.Word("name"), n.Word("messageId")); id != "" {
 		return id
 	}
 	if ref := n.Get("$ref"); ref != nil {

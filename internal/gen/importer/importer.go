@@ -379,7 +379,7 @@ func (d *draft) fixTool(w *writer, code string) bool {
 func (d *draft) renameTool(w *writer) bool {
 	taken := map[string]bool{}
 	for _, other := range w.drafts {
-		taken[cmp.Or(TextOf(other.node, "x-tool-name"), toolschema.Name(other.name))] = true
+		taken[cmp.Or(other.node.Word("x-tool-name"), toolschema.Name(other.name))] = true
 	}
 	base := toolschema.Name(d.name)
 	for i := 2; ; i++ {

@@ -57,7 +57,7 @@ func Reference(to string) *source.Node {
 func Description(keys []string, nodes ...*source.Node) string {
 	for _, n := range nodes {
 		for _, key := range keys {
-			if text := TextOf(n, key); strings.TrimSpace(text) != "" {
+			if text := n.Word(key); strings.TrimSpace(text) != "" {
 				return text
 			}
 		}

@@ -154,7 +154,7 @@ func (s *sharer) addRoots(keep map[*draft]bool) {
 	}
 	for _, d := range drafts {
 		for _, n := range d.schemas() {
-			r := &shareRoot{draft: d, node: n, dialect: TextOf(n, "$schema")}
+			r := &shareRoot{draft: d, node: n, dialect: n.Word("$schema")}
 			for _, k := range schematree.DefinitionKeywords {
 				if n.Get(k) != nil {
 					r.keyword = k
@@ -315,7 +315,7 @@ func (s *sharer) replace(p *part) {
 		to = &draft{name: p.name, shared: true, at: p.places[0].root.draft.at, node: p.schema()}
 		s.w.shared[p.name], p.shared = to, to
 	}
-	description := TextOf(to.node, "description")
+	description := to.node.Word("description")
 	for _, ref := range p.refs {
 		ref.Text = sharedPrefix + p.name
 	}
@@ -347,12 +347,4 @@ func walk(n *source.Node, f func(*source.Node)) {
 	for _, item := range n.Items {
 		walk(item, f)
 	}
-}
-
-// TextOf returns the text of a member, or "".
-func TextOf(n *source.Node, key string) string {
-	if v := n.Get(key); v != nil {
-		return v.Text
-	}
-	return ""
 }

@@ -64,7 +64,7 @@ func (n *partNamer) name(p *part) {
 	base, separator := p.definition, "_"
 	if base == "" {
 		at := p.places[0]
-		base, separator = cmp.Or(CleanName(ir.GoName(cmp.Or(TextOf(at.node, "title"), at.label))), "Shape"), ""
+		base, separator = cmp.Or(CleanName(ir.GoName(cmp.Or(at.node.Word("title"), at.label))), "Shape"), ""
 	}
 	for name, i := base, 2; !n.claim(p, name); i++ {
 		name = fmt.Sprintf("%s%s%d", base, separator, i)

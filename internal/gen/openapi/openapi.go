@@ -34,7 +34,7 @@ func Read(doc *source.Node, components ...string) (importer.Document, []source.D
 		return importer.Document{}, r.found
 	}
 	r.allowsSiblings = !strings.HasPrefix(version.Text, "3.0")
-	out := importer.Document{Title: importer.TextOf(doc.Get("info"), "title")}
+	out := importer.Document{Title: doc.Get("info").Word("title")}
 	// The dialect of OpenAPI extends 2020-12 with keywords that this package converts or omits.
 	if d := doc.Get("jsonSchemaDialect"); d != nil && !strings.HasPrefix(d.Text, "https://spec.openapis.org/oas/") {
 		out.Dialect = d
@@ -243,7 +243,7 @@ func (r *reader) readCallbacks() {
 	}
 	for _, path := range r.doc.MembersAt("paths") {
 		for _, m := range operations(path.Value) {
-			collect(cmp.Or(importer.TextOf(m.Value, "operationId"), m.Key+path.Key), m.Value.MembersAt("callbacks"))
+			collect(cmp.Or(m.Value.Word("operationId"), m.Key+path.Key), m.Value.MembersAt("callbacks"))
 		}
 	}
 	for _, m := range r.doc.Get("components").MembersAt("callbacks") {

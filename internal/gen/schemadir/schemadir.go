@@ -140,7 +140,7 @@ func (r *reader) removeData() {
 
 // obeyed returns the schema file that the $schema of f names, or nil. A metaschema defines a dialect for schemas.
 func (r *reader) obeyed(f *file) *file {
-	to, _, err := r.resolve(f, importer.TextOf(f.root, "$schema"))
+	to, _, err := r.resolve(f, f.root.Word("$schema"))
 	if err != nil || to == f || to.root.Get("$vocabulary") != nil {
 		return nil
 	}
