@@ -21,11 +21,7 @@ func (l *loader) readCoalesce(e *Event) {
 	}
 	c := &wire.Coalesce{Key: n.Texts("key"), QuietSeconds: n.Integer("quietSeconds", 0), MaxSeconds: n.Integer("maxSeconds", 0), Keep: cmp.Or(n.Word("keep"), wire.KeepLatest)}
 	if err := c.Check(); err != nil {
-		at := n.Range
-		if c.MaxSeconds < c.QuietSeconds {
-			at = n.Get("maxSeconds").Range
-		}
-		l.Report(source.New("MCPE160", at, "x-coalesce: %v", err))
+		l.Report(source.New("MCPE160", n.Get("maxSeconds").Range, "x-coalesce: %v", err)) // its form is right
 		return
 	}
 	e.Coalesce = c

@@ -246,11 +246,9 @@ func (l *loader) requiredMembers(here []*source.Node) []string {
 		return nil
 	}
 	for _, v := range schematree.Views(l.set, here[0], schematree.Unconditional) {
-		if list := v.Get("required"); list != nil {
-			for _, item := range list.Items {
-				if !slices.Contains(names, item.Text) {
-					names = append(names, item.Text)
-				}
+		for _, name := range v.Texts("required") {
+			if !slices.Contains(names, name) {
+				names = append(names, name)
 			}
 		}
 	}
@@ -261,12 +259,11 @@ func (l *loader) requiredMembers(here []*source.Node) []string {
 // becomes the payload.
 func (l *loader) compareBody(e *Event, n *source.Node, tokens []string, sent *body, seen map[*source.Node]bool) {
 	for _, view := range l.set.Views(n) {
-		properties := view.Get("properties")
-		if seen[view] || properties == nil || properties.Kind != source.Object {
+		if seen[view] {
 			continue
 		}
 		seen[view] = true
-		for _, m := range properties.Members {
+		for _, m := range view.MembersAt("properties") {
 			place := append(slices.Clone(tokens), m.Key)
 			from, end := sent.set.schemasAtPath(sent.node, place)
 			if end != nil {

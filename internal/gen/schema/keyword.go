@@ -65,7 +65,7 @@ func (l *loader) checkOwnKeyword(r *root, n *source.Node, m *source.Member) {
 	case privateKey:
 		l.hasPrivate = true
 	case "x-enum-varnames":
-		if e := n.Get("enum"); v.Kind == source.Array && (e == nil || len(e.Items) != len(v.Items)) {
+		if v.Kind == source.Array && (n.Get("enum") == nil || len(n.ItemsAt("enum")) != len(v.Items)) {
 			l.fail(r, source.New("MCPE124", v.Range, "x-enum-varnames needs one name for each value of the enum next to it"))
 		}
 	case "discriminator":

@@ -107,11 +107,7 @@ func (l *loader) checkObject(n *source.Node) {
 func (l *loader) readMatches(e *Event, sound, used map[*source.Node]bool) {
 	ruled := make(map[string]*source.Node)
 	for _, view := range l.set.Views(e.Input) {
-		properties := view.Get("properties")
-		if properties == nil || properties.Kind != source.Object {
-			continue
-		}
-		for _, m := range properties.Members {
+		for _, m := range view.MembersAt("properties") {
 			given := m.Value.Member("x-match")
 			if given == nil || l.set.places[m.Value] == nil {
 				continue
@@ -375,10 +371,8 @@ var indexPattern = regexp.MustCompile(`^(0|[1-9][0-9]{0,8})$`)
 // memberNames returns the names of the members in the properties of the nodes.
 func memberNames(nodes []*source.Node) (names []string) {
 	for _, n := range nodes {
-		if p := n.Get("properties"); p != nil {
-			for _, m := range p.Members {
-				names = append(names, m.Key)
-			}
+		for _, m := range n.MembersAt("properties") {
+			names = append(names, m.Key)
 		}
 	}
 	return names

@@ -90,15 +90,15 @@ func (s *Set) listedValues(n *source.Node, depth int) (values []*source.Node, li
 	if c := n.Get("const"); c != nil {
 		meet([]*source.Node{c})
 	}
-	for _, part := range itemsOf(n, "allOf") {
+	for _, part := range n.ItemsAt("allOf") {
 		if list, ok := s.listedValues(part, depth+1); ok {
 			meet(list)
 		}
 	}
 	for _, key := range []string{"anyOf", "oneOf"} {
 		var union []*source.Node
-		all := len(itemsOf(n, key)) > 0
-		for _, part := range itemsOf(n, key) {
+		all := len(n.ItemsAt(key)) > 0
+		for _, part := range n.ItemsAt(key) {
 			list, ok := s.listedValues(part, depth+1)
 			if union = append(union, list...); !ok {
 				all = s.kindsOf(part) == kNull && all
@@ -109,13 +109,6 @@ func (s *Set) listedValues(n *source.Node, depth int) (values []*source.Node, li
 		}
 	}
 	return values, listed
-}
-
-func itemsOf(n *source.Node, key string) []*source.Node {
-	if list := n.Get(key); list != nil {
-		return list.Items
-	}
-	return nil
 }
 
 // valueKey returns a map key for a scalar. Equal scalars, such as 1 and 1.0, have equal keys.

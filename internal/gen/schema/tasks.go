@@ -85,11 +85,7 @@ func (l *loader) checkTasks() {
 // checkReservedArguments reports arguments with names reserved by MCPC, which removes them before the tool runs.
 func (l *loader) checkReservedArguments(t *Task) {
 	for _, n := range l.set.Views(t.Input) {
-		properties := n.Get("properties")
-		if properties == nil {
-			continue
-		}
-		for _, m := range properties.Members {
+		for _, m := range n.MembersAt("properties") {
 			if slices.Contains(reservedArguments, m.Key) {
 				l.Report(source.New("MCPE155", m.KeyRange, "the argument %s belongs to MCPC: the tool would never see it", m.Key).
 					WithHint("rename the argument"))

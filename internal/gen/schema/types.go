@@ -74,9 +74,7 @@ func ownKinds(n *source.Node) kinds {
 	if c := n.Get("const"); c != nil {
 		values = append(values, c)
 	}
-	if e := n.Get("enum"); e != nil {
-		values = append(values, e.Items...)
-	}
+	values = append(values, n.ItemsAt("enum")...)
 	if len(values) > 0 {
 		var of schematree.Types
 		for _, v := range values {
