@@ -171,9 +171,9 @@ dir/mcpe.yaml:2:18: error MCPE120: an element of ignore has no key "file"`, fals
 		{"version: 1\noverrides: [{file: /a.json, at: /a, remove: true}]\n", `dir/mcpe.yaml:2:20: error MCPE123: file "/a.json" is an absolute path`, false},
 		{"version: 1\noverrides: [{file: 'a[', at: /a, remove: true}]\n", `dir/mcpe.yaml:2:20: error MCPE401: "a[" is not a glob pattern`, true},
 		{"version: 1\noverrides: [{file: a, at: /a}]\n", `dir/mcpe.yaml:2:13: error MCPE122: an override needs x-go-name, x-go-type, replace or remove`, false},
-		{"version: 1\noverrides: [{file: a, at: '', remove: true}]\n", `dir/mcpe.yaml:2:27: error MCPE123: a whole file cannot be removed`, true},
+		{"version: 1\noverrides: [{file: a, at: '', remove: true}]\n", `dir/mcpe.yaml:2:27: error MCPE123: at is empty`, false},
 		{"version: 1\noverrides: [{file: a, at: /a, remove: false}]\n", `dir/mcpe.yaml:2:39: error MCPE123: remove false can only be true`, false},
-		{"version: 1\noverrides: [{file: a, at: /a, remove: true, x-go-name: A}]\n", `dir/mcpe.yaml:2:39: error MCPE123: an override cannot both remove and change a place`, false},
+		{"version: 1\noverrides: [{file: a, at: /a, remove: true, x-go-name: A}]\n", `dir/mcpe.yaml:2:56: error MCPE123: x-go-name "A" stands next to remove`, false},
 		{"version: 1\noverrides: [{file: a, at: /a, x-go-name: a}]\n", `dir/mcpe.yaml:2:42: error MCPE124: x-go-name "a" is not an exported Go identifier`, false},
 		{"version: 1\noverrides: [{file: a, at: /a, x-go-type: a b}]\n", `dir/mcpe.yaml:2:42: error MCPE124: x-go-type "a b" is not an import path and a type`, false},
 		{"version: 1\noverrides: [{file: a, at: /a, name: A}]\n", `dir/mcpe.yaml:2:13: error MCPE122: an override needs x-go-name, x-go-type, replace or remove

@@ -17,12 +17,6 @@ func (l *loader) readOverrides(root *source.Node) {
 		if at := n.Get("file"); at != nil {
 			l.checkPattern(at)
 		}
-		switch {
-		case v.Remove && (v.Replace != nil || v.GoName != nil || v.GoType != nil):
-			l.ReportOnce(source.New("MCPE123", n.Get("remove").Range, "an override cannot both remove and change a place").WithHint("write two overrides"))
-		case v.Remove && v.At == "" && n.Get("at") != nil:
-			l.ReportOnce(source.New("MCPE123", n.Get("at").Range, "a whole file cannot be removed").WithHint("remove the references to it"))
-		}
 		list = append(list, v)
 	}
 	if len(list) > 0 && !source.HasErrors(l.Found) {

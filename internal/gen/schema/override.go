@@ -159,9 +159,6 @@ func (o *Overrides) Apply(path string, root *source.Node) []Applied {
 // applyTo applies the override to n. It returns the reason if it fails, or "".
 func (o *Override) applyTo(n *source.Node) string {
 	if o.Remove {
-		if n.Parent == nil {
-			return "the whole file cannot be removed"
-		}
 		n.Detach()
 		return ""
 	}
