@@ -139,16 +139,12 @@ func Load(path string, readFile func(string) ([]byte, error)) (*Config, []source
 	if readFile == nil {
 		readFile = source.ReadFile
 	}
-	content, err := readFile(path)
-	if err != nil {
-		return nil, []source.Diagnostic{schema.Unreadable(path, err)}
-	}
-	node, found := source.Parse(path, content)
+	node, found := formOf().Read(path, readFile)
 	if node == nil {
 		return nil, found
 	}
 	l := &loader{config: &Config{Path: path, Dir: filepath.Dir(path), Types: make(map[string]string), Refs: make(map[string]string), Places: make(map[[2]string]source.Range)}, outs: make(map[string]source.Range)}
-	l.Report(append(found, formOf().Check(node)...)...)
+	l.Report(found...)
 	l.load(node)
 	return l.config, source.Sort(l.Found)
 }

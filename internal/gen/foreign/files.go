@@ -209,7 +209,7 @@ func (c *collector) readFile(file, within string) (*collectedFile, string) {
 	}
 	content, err := readFile(file)
 	if err != nil {
-		return nil, schema.Reason(err)
+		return nil, source.Reason(err)
 	}
 	root, found := source.ParseForeign(file, content)
 	if source.HasErrors(found) {

@@ -59,6 +59,19 @@ func compile(text *source.Node, pointer string) func() *jsonschema.Schema {
 	})
 }
 
+// Read reads the file at path by readFile, and checks its form. The node is nil if the file is not valid YAML.
+func (f *Form) Read(path string, readFile func(string) ([]byte, error)) (*source.Node, []source.Diagnostic) {
+	content, err := readFile(path)
+	if err != nil {
+		return nil, []source.Diagnostic{source.New("MCPE100", source.InFile(path), "the file cannot be read: %s", source.Reason(err))}
+	}
+	n, found := source.Parse(path, content)
+	if n == nil {
+		return nil, found
+	}
+	return n, append(found, f.Check(n)...)
+}
+
 // Check returns the faults of the form of a file.
 func (f *Form) Check(root *source.Node) []source.Diagnostic {
 	var invalid *jsonschema.ValidationError

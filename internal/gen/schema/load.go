@@ -1,8 +1,6 @@
 package schema
 
 import (
-	"errors"
-	"io/fs"
 	"net/url"
 	"path/filepath"
 	"strings"
@@ -127,7 +125,7 @@ func (l *loader) openFile(path string, given bool, base *url.URL, from *root) *o
 		read.parse()
 	}
 	if read.err != nil {
-		f.fault = "the file cannot be read: " + Reason(read.err)
+		f.fault = "the file cannot be read: " + source.Reason(read.err)
 		return f
 	}
 	name := filepath.Base(path)
@@ -148,18 +146,4 @@ func (l *loader) openFile(path string, given bool, base *url.URL, from *root) *o
 		l.readFile(f.file)
 	}
 	return f
-}
-
-// Unreadable returns the diagnostic for a file that could not be read.
-func Unreadable(path string, err error) source.Diagnostic {
-	return source.New("MCPE100", source.InFile(path), "the file cannot be read: %s", Reason(err))
-}
-
-// Reason returns the reason in a read error, without the path.
-func Reason(err error) string {
-	var path *fs.PathError
-	if errors.As(err, &path) {
-		return path.Err.Error()
-	}
-	return err.Error()
 }

@@ -31,3 +31,12 @@ func ReadFile(path string) ([]byte, error) {
 	}
 	return content, err
 }
+
+// Reason returns the reason in a read error, without the path.
+func Reason(err error) string {
+	var path *fs.PathError
+	if errors.As(err, &path) {
+		return path.Err.Error()
+	}
+	return err.Error()
+}

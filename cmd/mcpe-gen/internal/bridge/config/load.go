@@ -10,7 +10,6 @@ import (
 
 	"github.com/mcpe-gen/mcpe-gen/cmd/internal/peer"
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/form"
-	"github.com/mcpe-gen/mcpe-gen/internal/gen/schema"
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
 )
 
@@ -24,11 +23,7 @@ var bridgeForm = sync.OnceValue(func() *form.Form { return form.New(Schema(), ni
 
 // Load reads the configuration from the file at path. The configuration is valid if no diagnostic is an error.
 func Load(path string) (*Config, []source.Diagnostic) {
-	content, err := source.ReadFile(path)
-	if err != nil {
-		return nil, []source.Diagnostic{schema.Unreadable(path, err)}
-	}
-	node, found := source.Parse(path, content)
+	node, found := bridgeForm().Read(path, source.ReadFile)
 	if node == nil {
 		return nil, found
 	}
@@ -37,7 +32,7 @@ func Load(path string) (*Config, []source.Diagnostic) {
 	if abs, err := filepath.Abs(l.c.Dir); err == nil {
 		l.c.Dir = abs
 	}
-	l.Report(append(found, bridgeForm().Check(node)...)...)
+	l.Report(found...)
 	l.load(node)
 	return l.c, source.Sort(l.Found)
 }
