@@ -43,7 +43,7 @@ func (w *writer) addReachable(name string, into map[string]bool) {
 		return
 	}
 	into[name] = true
-	eachType(w.types[name].Type, func(t model.Type) {
+	eachType(&w.types[name].Type, func(t *model.Type) {
 		if t.Kind == model.Ref {
 			w.addReachable(t.Ref, into)
 		}
@@ -55,11 +55,12 @@ func (w *writer) closedTypes(p *model.Package, among map[string]bool) map[string
 	closes := map[string]bool{}
 	for changed := true; changed; {
 		changed = false
-		for _, d := range p.Types {
+		for i := range p.Types {
+			d := &p.Types[i]
 			if !among[d.Name] || closes[d.Name] {
 				continue
 			}
-			eachType(d.Type, func(t model.Type) {
+			eachType(&d.Type, func(t *model.Type) {
 				if t.Kind == model.Enum && !t.AnyOther || t.Kind == model.Ref && closes[t.Ref] {
 					closes[d.Name], changed = true, true
 				}
@@ -86,21 +87,20 @@ func (w *writer) argumentName(of string) string {
 }
 
 // eachType visits a type and its inner types, but does not follow references.
-func eachType(t model.Type, visit func(model.Type)) {
+func eachType(t *model.Type, visit func(*model.Type)) {
 	visit(t)
-	inner := append([]model.Type{}, t.Elements...)
 	for _, of := range []*model.Type{t.Items, t.Rest, t.Extra} {
 		if of != nil {
-			inner = append(inner, *of)
+			eachType(of, visit)
 		}
 	}
-	for _, m := range t.Members {
-		inner = append(inner, m.Type)
+	for i := range t.Elements {
+		eachType(&t.Elements[i], visit)
 	}
-	for _, v := range t.Variants {
-		inner = append(inner, v.Type)
+	for i := range t.Members {
+		eachType(&t.Members[i].Type, visit)
 	}
-	for _, of := range inner {
-		eachType(of, visit)
+	for i := range t.Variants {
+		eachType(&t.Variants[i].Type, visit)
 	}
 }
