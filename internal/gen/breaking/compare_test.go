@@ -266,3 +266,27 @@ func TestVariantTakesName(t *testing.T) {
 		t.Errorf("got\n%swant %s", got, want)
 	}
 }
+
+// The work for a union grows with its variants and members, but not with their product.
+func TestUnionOfManyVariants(t *testing.T) {
+	allocations := func(variants int) float64 {
+		var b strings.Builder
+		b.WriteString("version: 1\nevents:\n  - name: e\n    description: E.\n    inputSchema: {type: object}\n    payloadSchema:\n      oneOf:\n")
+		for v := range variants {
+			fmt.Fprintf(&b, "        - {type: object, required: [k], properties: {k: {const: v%d}", v)
+			for m := range 8 {
+				fmt.Fprintf(&b, ", m%d_%d: {type: string, default: x}", v, m)
+			}
+			b.WriteString("}}\n")
+		}
+		old, new := version(t, "old.yaml", []byte(b.String())), version(t, "new.yaml", []byte(b.String()))
+		return testing.AllocsPerRun(1, func() {
+			if found := breaking.Compare(old, new, breaking.Options{}); len(found) > 0 {
+				t.Fatal(text(found))
+			}
+		})
+	}
+	if few, many := allocations(20), allocations(80); many > 6*few {
+		t.Errorf("four times the variants take %.0f allocations instead of %.0f", many, few)
+	}
+}

@@ -20,15 +20,14 @@ func payloadDefaultChanged(old, new side, report func(source.Range, source.Diagn
 // privateChanged compares the x-private of payload fields present in both versions.
 func privateChanged(old, new side, report func(source.Range, source.Diagnostic)) {
 	old.in.walk(old, new, "private members", func(w *walk) {
-		w.compare = func(_, _ []*source.Node) ([]remark, bool) { return nil, true }
-		w.compareMember = func(name string, _, _, before, after []*source.Node) []remark {
-			was, is := old.of.Set.PrivateSchema(before...), new.of.Set.PrivateSchema(after...)
-			at, words := nameRange(after[0]), "payload field %q was private, and all callers see it now"
+		w.compareMember = func(name string, _, member *schemaPair) []remark {
+			was, is := findKeyword(member.before.views, "x-private"), findKeyword(member.after.views, "x-private")
+			at, words := nameRange(member.after.schemas[0]), "payload field %q was private, and all callers see it now"
 			switch {
 			case (was == nil) == (is == nil):
 				return nil
 			case is != nil:
-				at, words = is.Member("x-private").KeyRange, "payload field %q is private now: callers no longer receive it unless PerPrincipal returns it"
+				at, words = is.Parent.Member("x-private").KeyRange, "payload field %q is private now: callers no longer receive it unless PerPrincipal returns it"
 			}
 			return []remark{{wire.Pointer(name), new.of.label(at), func(path string) string { return fmt.Sprintf(words, path[1:]) }}}
 		}
@@ -38,19 +37,18 @@ func privateChanged(old, new side, report func(source.Range, source.Diagnostic))
 // compareDefaults returns a walk that compares the defaults of members present in both versions.
 func compareDefaults(old, new side, what string) *walk {
 	return old.in.walk(old, new, what+" defaults", func(w *walk) {
-		w.compare = func(_, _ []*source.Node) ([]remark, bool) { return nil, true }
-		w.compareMember = func(name string, before, after, was, is []*source.Node) []remark {
-			if isRequired(new, after, name) && isRequired(old, before, name) {
+		w.compareMember = func(name string, object, member *schemaPair) []remark {
+			if isRequired(object.after.views, name) && isRequired(object.before.views, name) {
 				return nil
 			}
-			return defaultRemark(old, new, what, name, was, is)
+			return defaultRemark(new, what, name, member)
 		}
 	})
 }
 
 // defaultRemark returns a remark if the default of an optional member changed.
-func defaultRemark(old, new side, what, name string, before, after []*source.Node) []remark {
-	was, is := defaultOf(old, before), defaultOf(new, after)
+func defaultRemark(new side, what, name string, member *schemaPair) []remark {
+	was, is := findKeyword(member.before.views, "default"), findKeyword(member.after.views, "default")
 	found := func(at source.Range, words string) []remark {
 		return []remark{{wire.Pointer(name), new.of.label(at), func(path string) string { return fmt.Sprintf(words, what, path[1:]) }}}
 	}
@@ -59,52 +57,25 @@ func defaultRemark(old, new side, what, name string, before, after []*source.Nod
 	case was == nil && is == nil || was != nil && is != nil && equal(was, is):
 		return nil
 	case is == nil:
-		return found(nameRange(after[0]), "%s %q no longer has the default "+quoted(was))
+		return found(nameRange(member.after.schemas[0]), "%s %q no longer has the default "+quoted(was))
 	case was == nil:
 		return found(is.Range, "%s %q has the default "+quoted(is)+" now; left out it had none")
 	}
 	return found(is.Range, "the default of %s %q went from "+quoted(was)+" to "+quoted(is))
 }
 
-// isRequired reports whether any of the object schemas requires the member.
-func isRequired(of side, objects []*source.Node, name string) bool {
-	for _, n := range objects {
-		for _, view := range of.of.Set.Views(n) {
-			list := view.Get("required")
-			if list != nil && slices.ContainsFunc(list.Items, func(r *source.Node) bool { return r.Text == name }) {
-				return true
-			}
-		}
-	}
-	return false
+// isRequired reports whether any view of an object requires the member.
+func isRequired(views []*source.Node, name string) bool {
+	return slices.ContainsFunc(views, func(view *source.Node) bool {
+		return slices.ContainsFunc(view.ItemsAt("required"), func(r *source.Node) bool { return r.Text == name })
+	})
 }
 
-// memberNames returns the members that the object schemas declare, in source order.
-func memberNames(of side, objects []*source.Node) []string {
-	var out []string
-	seen := map[string]bool{}
-	for _, n := range objects {
-		for _, view := range of.of.Set.Views(n) {
-			if p := view.Get("properties"); p != nil {
-				for _, m := range p.Members {
-					if !seen[m.Key] {
-						seen[m.Key] = true
-						out = append(out, m.Key)
-					}
-				}
-			}
-		}
-	}
-	return out
-}
-
-// defaultOf returns the default that the schemas of a member declare, or nil.
-func defaultOf(of side, schemas []*source.Node) *source.Node {
-	for _, n := range schemas {
-		for _, view := range of.of.Set.Views(n) {
-			if v := view.Get("default"); v != nil {
-				return v
-			}
+// findKeyword returns the first value of a keyword in the views, or nil.
+func findKeyword(views []*source.Node, keyword string) *source.Node {
+	for _, view := range views {
+		if v := view.Get(keyword); v != nil {
+			return v
 		}
 	}
 	return nil

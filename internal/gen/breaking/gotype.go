@@ -29,38 +29,33 @@ func chosenType(s, now side, change evolve.Change) (string, bool) {
 	here := []*source.Node{s.Payload}
 	there, exact := locate(now.of.Set, now.Payload, change.Path)
 	for {
-		if g, ok := s.goType(here, false); ok {
+		views := s.of.Set.Views(here...)
+		if g, ok := s.goType(views, false); ok {
 			return g.String(), !decodesAll(g) && (!exact || !holdsNumbers(g, now.of.Set.Views(there)))
 		}
 		if len(tokens) == 0 {
 			return "", false
 		}
 		n := stepLength(tokens)
-		if here = subschemas(s.of.Set, here, tokens[:n]); len(here) == 0 {
+		if here = subschemas(views, tokens[:n]...); len(here) == 0 {
 			return "", false
 		}
 		tokens = tokens[n:]
 	}
 }
 
-// goType returns the Go type that the author chose for the values of the schemas. For inputs, it ignores types of
+// goType returns the Go type that the author chose for the values of a schema with the given views. For inputs, it ignores types of
 // formats that the runtime asserts.
-func (s side) goType(schemas []*source.Node, input bool) (ir.GoType, bool) {
-	for _, keyword := range []string{"x-go-type", "format"} {
-		for _, n := range schemas {
-			for _, view := range s.of.Set.Views(n) {
-				t := view.Get(keyword)
-				if t == nil || t.Kind != source.String {
-					continue
-				}
-				if keyword == "format" {
-					if g, ok := s.of.Go.Formats[t.Text]; ok && !(input && slices.Contains(schematree.Formats, t.Text)) {
-						return g, true
-					}
-				} else if g, err := ir.ParseGoType(t.Text); err == nil {
-					return g, true
-				}
-			}
+func (s side) goType(views []*source.Node, input bool) (ir.GoType, bool) {
+	for _, view := range views {
+		if g, err := ir.ParseGoType(view.Word("x-go-type")); err == nil {
+			return g, true
+		}
+	}
+	for _, view := range views {
+		format := view.Word("format")
+		if g, ok := s.of.Go.Formats[format]; ok && !(input && slices.Contains(schematree.Formats, format)) {
+			return g, true
 		}
 	}
 	return ir.GoType{}, false
@@ -130,30 +125,26 @@ func unsigned(bits uint) struct{ low, high *big.Rat } {
 // inputGoTypeChanged reports arguments for which the author chose a new or different Go type.
 func inputGoTypeChanged(old, new side, report func(source.Range, source.Diagnostic)) {
 	old.in.walk(old, new, "argument types", func(w *walk) {
-		w.compare = func(before, after []*source.Node) ([]remark, bool) { return chosenRemark(old, new, before, after) }
+		w.compare = func(p *schemaPair) ([]remark, bool) { return chosenRemark(old, new, p.before, p.after) }
 	}).run(old.Input, new.Input, report)
 }
 
 // chosenRemark compares the Go types that the authors chose for a value. inside is false if the author chose a Go type
 // for the new value, because that type also decodes the nested values.
-func chosenRemark(old, new side, before, after []*source.Node) (found []remark, inside bool) {
-	is, chosen := new.goType(after, true)
+func chosenRemark(old, new side, before, after value) (found []remark, inside bool) {
+	is, chosen := new.goType(after.views, true)
 	if !chosen {
 		return nil, true
 	}
-	was, had := old.goType(before, true)
+	was, had := old.goType(before.views, true)
 	words := fmt.Sprintf("is read as %s now", is)
 	if had {
 		words = fmt.Sprintf("was read as %s and is read as %s", was, is)
 	}
-	var views []*source.Node
-	for _, n := range after {
-		views = append(views, new.of.Set.Views(n)...)
-	}
-	if was == is || decodesAll(is) || holdsNumbers(is, views) {
+	if was == is || decodesAll(is) || holdsNumbers(is, after.views) {
 		return nil, false
 	}
-	return []remark{{"", new.of.label(nameRange(after[0])), func(path string) string {
+	return []remark{{"", new.of.label(nameRange(after.schemas[0])), func(path string) string {
 		if path == "" {
 			return "" // the top-level arguments object is not an argument
 		}

@@ -17,9 +17,13 @@ func locate(set *schema.Set, root *source.Node, pointer string) (n *source.Node,
 	here := []*source.Node{root}
 	for len(tokens) > 0 {
 		n := stepLength(tokens)
-		next := subschemas(set, here, tokens[:n])
+		views := set.Views(here...)
+		next := subschemas(views, tokens[:n]...)
 		if len(next) == 0 {
-			return keywordOwner(set, here, tokens[0]), false
+			if v := findKeyword(views, tokens[0]); v != nil {
+				return v.Parent, false
+			}
+			return here[0], false
 		}
 		here, tokens = next, tokens[n:]
 	}
@@ -33,18 +37,6 @@ func stepLength(tokens []string) int {
 		return min(2, len(tokens))
 	}
 	return 1
-}
-
-// keywordOwner returns the schema that contains the keyword, among the nodes and the schemas that they refer to.
-func keywordOwner(set *schema.Set, nodes []*source.Node, keyword string) *source.Node {
-	for _, n := range nodes {
-		for _, view := range set.Views(n) {
-			if view.Get(keyword) != nil {
-				return view
-			}
-		}
-	}
-	return nodes[0]
 }
 
 // nameRange returns the range of a schema's name, or of the schema itself if it is unnamed.
@@ -70,26 +62,24 @@ func followEqual(was, is side, old, new *source.Node) (*source.Node, *source.Nod
 	return old, new
 }
 
-// subschemas returns the subschemas of the given schemas at a keyword and, if present, a name.
-func subschemas(set *schema.Set, from []*source.Node, tokens []string) []*source.Node {
+// subschemas returns the subschemas of the views of a value at a keyword and, if present, a name.
+func subschemas(views []*source.Node, tokens ...string) []*source.Node {
 	var out []*source.Node
-	for _, n := range from {
-		for _, view := range set.Views(n) {
-			inner := view.Get(tokens[0])
-			switch items := view.Get("items"); {
-			case len(tokens) == 2:
-				if tokens[0] == "prefixItems" && inner == nil && items != nil && items.Kind == source.Array {
-					inner = items // draft-07
-				}
-				if inner != nil {
-					inner = inner.Lookup(wire.Pointer(tokens[1]))
-				}
-			case tokens[0] == "items" && inner != nil && inner.Kind == source.Array:
-				inner = view.Get("additionalItems")
+	for _, view := range views {
+		inner := view.Get(tokens[0])
+		switch items := view.Get("items"); {
+		case len(tokens) == 2:
+			if tokens[0] == "prefixItems" && inner == nil && items != nil && items.Kind == source.Array {
+				inner = items // draft-07
 			}
-			if inner != nil && !slices.Contains(out, inner) {
-				out = append(out, inner)
+			if inner != nil {
+				inner = inner.Lookup(wire.Pointer(tokens[1]))
 			}
+		case tokens[0] == "items" && inner != nil && inner.Kind == source.Array:
+			inner = view.Get("additionalItems")
+		}
+		if inner != nil && !slices.Contains(out, inner) {
+			out = append(out, inner)
 		}
 	}
 	return out

@@ -1,8 +1,6 @@
 package breaking
 
 import (
-	"fmt"
-
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
@@ -11,11 +9,18 @@ import (
 // pair of schemas only once, even if several event types refer to it.
 type walk struct {
 	old, new side
-	// compare returns the remarks for a pair. If it returns false, the walk does not visit nested pairs.
-	compare func(before, after []*source.Node) ([]remark, bool)
+	// compare returns the remarks for a pair. If it returns false, the walk does not visit nested pairs. It may be nil.
+	compare func(p *schemaPair) ([]remark, bool)
 	// compareMember returns the remarks for a member of a pair. It may be nil.
-	compareMember func(name string, before, after, was, is []*source.Node) []remark
-	known         map[pairKey]*schemaPair
+	compareMember func(name string, object, member *schemaPair) []remark
+	known         map[[2]int]*schemaPair // by the numbers of the schemas
+	numbers       map[numberKey]int
+}
+
+// A numberKey identifies a list of schemas by its last schema and the number of the preceding schemas.
+type numberKey struct {
+	preceding int
+	last      *source.Node
 }
 
 // walk returns the walk with the given name for the packages of two event types. It calls prepare to initialize a new
@@ -23,7 +28,7 @@ type walk struct {
 func (c *comparison) walk(old, new side, name string, prepare func(*walk)) *walk {
 	key := walkKey{old.of, new.of, name}
 	if c.walks[key] == nil {
-		w := &walk{old: old, new: new, known: map[pairKey]*schemaPair{}}
+		w := &walk{old: old, new: new, known: map[[2]int]*schemaPair{}, numbers: map[numberKey]int{}}
 		prepare(w)
 		c.walks[key] = w
 	}
@@ -42,21 +47,18 @@ type remark struct {
 	say   func(path string) string
 }
 
-// A pairKey identifies a pair by all of its schemas.
-type pairKey struct {
-	before, after *source.Node
-	others        string
-}
-
 // A schemaPair contains the schemas of one value in both versions.
 type schemaPair struct {
-	before, after []*source.Node
+	before, after value
 	remarks       []remark
 	next          []passage
 	// hasRemarks reports whether this pair or a nested pair has remarks. users lists the pairs that contain this pair.
 	hasRemarks bool
 	users      []*schemaPair
 }
+
+// A value contains the schemas of a value in one version. views also includes the schemas that they refer to.
+type value struct{ schemas, views []*source.Node }
 
 type passage struct {
 	path string
@@ -121,13 +123,10 @@ const maxPaths = 16
 func (w *walk) explore(before, after []*source.Node) *schemaPair {
 	var fresh []*schemaPair
 	pair := func(before, after []*source.Node) *schemaPair {
-		key := pairKey{before: before[0], after: after[0]}
-		if len(before)+len(after) > 2 {
-			key.others = fmt.Sprint(identities(before), identities(after))
-		}
+		key := [2]int{w.number(before), w.number(after)}
 		p := w.known[key]
 		if p == nil {
-			p = &schemaPair{before: before, after: after}
+			p = &schemaPair{before: w.old.value(before), after: w.new.value(after)}
 			w.known[key] = p
 			fresh = append(fresh, p)
 		}
@@ -140,17 +139,25 @@ func (w *walk) explore(before, after []*source.Node) *schemaPair {
 	return top
 }
 
-func identities(nodes []*source.Node) []string {
-	var list []string
-	for _, n := range nodes {
-		list = append(list, fmt.Sprintf("%p", n))
+// number returns the number of a list of schemas. Equal lists have the same number.
+func (w *walk) number(schemas []*source.Node) (number int) {
+	for _, n := range schemas {
+		key := numberKey{number, n}
+		if w.numbers[key] == 0 {
+			w.numbers[key] = len(w.numbers) + 1
+		}
+		number = w.numbers[key]
 	}
-	return list
+	return number
 }
 
+func (s side) value(schemas []*source.Node) value { return value{schemas, s.of.Set.Views(schemas...)} }
+
 func (w *walk) visit(p *schemaPair, pair func(before, after []*source.Node) *schemaPair) {
-	remarks, inside := w.compare(p.before, p.after)
-	p.remarks = remarks
+	inside := true
+	if w.compare != nil {
+		p.remarks, inside = w.compare(p)
+	}
 	defer func() {
 		for _, n := range p.next {
 			n.to.users = append(n.to.users, p)
@@ -164,27 +171,38 @@ func (w *walk) visit(p *schemaPair, pair func(before, after []*source.Node) *sch
 	if !inside {
 		return
 	}
-	kept := map[string]bool{}
-	for _, name := range memberNames(w.new, p.after) {
-		kept[name] = true
-	}
-	for _, name := range memberNames(w.old, p.before) {
-		if !kept[name] {
+	names, old := members(p.before.views)
+	_, new := members(p.after.views)
+	for _, name := range names {
+		if new[name] == nil {
 			continue // a separate finding
 		}
-		tokens := []string{"properties", name}
-		was, is := subschemas(w.old.of.Set, p.before, tokens), subschemas(w.new.of.Set, p.after, tokens)
+		member := pair(old[name], new[name])
 		if w.compareMember != nil {
-			p.remarks = append(p.remarks, w.compareMember(name, p.before, p.after, was, is)...)
+			p.remarks = append(p.remarks, w.compareMember(name, p, member)...)
 		}
-		p.next = append(p.next, passage{wire.Pointer(name), pair(was, is)})
+		p.next = append(p.next, passage{wire.Pointer(name), member})
 	}
 	for _, keyword := range []string{"items", "additionalProperties"} {
-		was, is := subschemas(w.old.of.Set, p.before, []string{keyword}), subschemas(w.new.of.Set, p.after, []string{keyword})
+		was, is := subschemas(p.before.views, keyword), subschemas(p.after.views, keyword)
 		if len(was) > 0 && len(is) > 0 {
 			p.next = append(p.next, passage{wire.Pointer("*"), pair(was, is)})
 		}
 	}
+}
+
+// members returns the names and schemas of the members that the views of an object declare, in source order.
+func members(views []*source.Node) (names []string, schemas map[string][]*source.Node) {
+	schemas = map[string][]*source.Node{}
+	for _, view := range views {
+		for _, m := range view.MembersAt("properties") {
+			if schemas[m.Key] == nil {
+				names = append(names, m.Key)
+			}
+			schemas[m.Key] = append(schemas[m.Key], m.Value)
+		}
+	}
+	return names, schemas
 }
 
 // markRemarks sets hasRemarks for the pair and all pairs that contain it.

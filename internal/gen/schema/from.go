@@ -236,7 +236,7 @@ func (l *loader) checkRequired(e *Event, at source.Range) {
 			}
 		}
 	}
-	visit(l.set.allViews([]*source.Node{e.Payload}), nil)
+	visit(l.set.Views(e.Payload), nil)
 }
 
 // requiredMembers returns the members that the first schema requires, directly or through $ref and allOf.

@@ -330,7 +330,7 @@ func (s *Set) schemasAtPath(from *source.Node, tokens []string) ([]*source.Node,
 // their views as here. If every is set, * matches every element of an array.
 func (s *Set) followPath(from *source.Node, tokens []string, every bool) (starts, here []*source.Node, end *deadEnd) {
 	starts = []*source.Node{from}
-	here = s.allViews(starts)
+	here = s.Views(starts...)
 	reached := ""
 	for i, token := range tokens {
 		starts = childSchemas(here, token, every)
@@ -338,23 +338,9 @@ func (s *Set) followPath(from *source.Node, tokens []string, every bool) (starts
 			return nil, nil, &deadEnd{reached: reached, token: token, here: here, starMatches: every, inArray: s.elementsOnly(here), rest: tokens[i:]}
 		}
 		reached += wire.Pointer(token)
-		here = s.allViews(starts)
+		here = s.Views(starts...)
 	}
 	return starts, here, nil
-}
-
-func (s *Set) allViews(nodes []*source.Node) []*source.Node {
-	var all []*source.Node
-	seen := make(map[*source.Node]bool)
-	for _, n := range nodes {
-		for _, v := range s.Views(n) {
-			if !seen[v] && len(all) < schematree.MaxViews {
-				seen[v] = true
-				all = append(all, v)
-			}
-		}
-	}
-	return all
 }
 
 func (s *Set) elementsOnly(nodes []*source.Node) bool {
@@ -411,7 +397,7 @@ func (s *Set) kindsOfFirst(nodes []*source.Node) kinds {
 func (s *Set) elementKinds(nodes []*source.Node) kinds {
 	var k kinds
 	found := false
-	for _, n := range s.allViews(nodes) {
+	for _, n := range s.Views(nodes...) {
 		for _, key := range []string{"items", "additionalItems", "prefixItems"} {
 			v := n.Get(key)
 			if v == nil {

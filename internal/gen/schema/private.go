@@ -16,7 +16,7 @@ const privateKey = "x-private"
 // PrivateSchema returns the schema with x-private among the schemas of a value, or nil. It follows $ref, allOf, anyOf
 // and oneOf.
 func (s *Set) PrivateSchema(schemas ...*source.Node) *source.Node {
-	for _, view := range s.allViews(schemas) {
+	for _, view := range s.Views(schemas...) {
 		if view.Get(privateKey) != nil {
 			return view
 		}
@@ -55,7 +55,7 @@ func (l *loader) isOpen(e *Event, what, path string, at source.Range) bool {
 	here := []*source.Node{e.Payload}
 	var private *source.Node
 	for _, token := range tokens {
-		if here = childSchemas(l.set.allViews(here), token, true); private == nil {
+		if here = childSchemas(l.set.Views(here...), token, true); private == nil {
 			private = l.set.PrivateSchema(here...)
 		}
 	}
@@ -114,7 +114,7 @@ func (w *privateWalk) element(schemas []*source.Node) int {
 	}
 	index, members := len(w.elements), map[string]int{}
 	w.known[key], w.elements = index, append(w.elements, members)
-	views := w.set.allViews(schemas)
+	views := w.set.Views(schemas...)
 	var unnamed []*source.Node
 	for _, view := range views {
 		w.set.Each(view, func(keyword, name string, inner *source.Node) {

@@ -12,10 +12,23 @@ func (s *Set) Each(n *source.Node, f func(keyword, name string, inner *source.No
 	}
 }
 
-// Views returns the schemas that apply to the same value as n. They are n itself and the schemas reachable from it
-// through $ref, allOf, anyOf and oneOf.
-func (s *Set) Views(n *source.Node) []*source.Node {
-	return schematree.Views(s, n, schematree.Alternative)
+// Views returns the given schemas of a value and the schemas reachable from them through $ref, allOf, anyOf and oneOf.
+// It returns at most [schematree.MaxViews] schemas, without duplicates.
+func (s *Set) Views(of ...*source.Node) []*source.Node {
+	if len(of) == 1 {
+		return schematree.Views(s, of[0], schematree.Alternative)
+	}
+	var all []*source.Node
+	seen := make(map[*source.Node]bool)
+	for _, n := range of {
+		for _, v := range schematree.Views(s, n, schematree.Alternative) {
+			if !seen[v] && len(all) < schematree.MaxViews {
+				seen[v] = true
+				all = append(all, v)
+			}
+		}
+	}
+	return all
 }
 
 // Target returns the target of the $ref of n. If n has no valid $ref, it returns false.
