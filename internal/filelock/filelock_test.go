@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -23,7 +24,7 @@ func TestMain(m *testing.M) {
 			os.Exit(1)
 		}
 		fmt.Println("held")
-		select {}
+		io.Copy(io.Discard, os.Stdin) // until it is killed; without cgo, select {} is a deadlock that the runtime ends
 	}
 	os.Exit(m.Run())
 }
@@ -74,6 +75,9 @@ func TestKilled(t *testing.T) {
 	cmd.Env = append(os.Environ(), childEnv+"="+path)
 	out, err := cmd.StdoutPipe()
 	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := cmd.StdinPipe(); err != nil {
 		t.Fatal(err)
 	}
 	if err := cmd.Start(); err != nil {

@@ -55,8 +55,10 @@ func runChild() bool {
 	if err != nil {
 		panic(err)
 	}
+	interrupted := make(chan os.Signal, 1)
 	if strings.Contains(kind, "stubborn") {
 		signal.Ignore(syscall.SIGTERM)
+		signal.Notify(interrupted, os.Interrupt) // without it and without cgo, the wait for it may be a deadlock
 	}
 	f.serveConn(conn)
 	f.wg.Wait()
@@ -64,7 +66,7 @@ func runChild() bool {
 		for range 1 << 20 {
 			fmt.Println("still here, and filling the pipe")
 		}
-		select {}
+		<-interrupted
 	}
 	return true
 }

@@ -12,6 +12,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -76,7 +77,6 @@ func (c *crasher) at(op, side string) {
 	c.mu.Unlock()
 	if hit {
 		killSelf()
-		select {}
 	}
 }
 
@@ -189,14 +189,16 @@ func TestCrashChild(t *testing.T) {
 	}
 	time.Sleep(250 * time.Millisecond) // for the crash point to come; where it does not, the process ends here
 	killSelf()
-	select {}
 }
 
-// killSelf ends this process as kill -9 does.
+// killSelf ends this process as kill -9 does. It does not return.
 func killSelf() {
+	end := make(chan os.Signal, 1)
+	signal.Notify(end, os.Interrupt) // without it and without cgo, the wait may be a deadlock that the runtime ends
 	if p, err := os.FindProcess(os.Getpid()); err == nil {
 		_ = p.Kill()
 	}
+	<-end
 }
 
 // answered is the AfterReply of a carrier that has written the answer already.

@@ -169,27 +169,30 @@ func TestChildAppends(t *testing.T) {
 		return // only meant to run as a child
 	}
 	l := openLog(t, open(t, path, sqlite.Options{}), store.LogOptions{})
+	var appends sync.WaitGroup
 	forEver := func(add func(i int) (id string, err error)) {
-		for i := 0; ; i++ {
-			id, err := add(i)
-			if err != nil {
-				os.Exit(3)
+		appends.Go(func() {
+			for i := 0; ; i++ {
+				id, err := add(i)
+				if err != nil {
+					os.Exit(3)
+				}
+				fmt.Printf("ack %s\n", id)
 			}
-			fmt.Printf("ack %s\n", id)
-		}
+		})
 	}
 	for w := range 4 {
-		go forEver(func(i int) (string, error) {
+		forEver(func(i int) (string, error) {
 			id := fmt.Sprint(os.Getpid(), ".", w, ".", i)
 			_, err := l.Append(context.Background(), entry(id))
 			return id, err
 		})
-		go forEver(func(i int) (string, error) {
+		forEver(func(i int) (string, error) {
 			_, _, err := l.AppendOnce(context.Background(), entry(strconv.Itoa(i)), 0)
 			return strconv.Itoa(i), err
 		})
 	}
-	select {}
+	appends.Wait()
 }
 
 // SRV-4, OCC-5: entries that a killed process had acknowledged exist after the restart, without holes or duplicates. An
