@@ -267,6 +267,29 @@ func TestVariantTakesName(t *testing.T) {
 	}
 }
 
+// A variant of a union is compared by all of its tags, whose order does not matter.
+func TestVariantTags(t *testing.T) {
+	union := func(mapping string) string {
+		return `version: 1
+schemas:
+  M: {type: object, required: [k], properties: {k: {type: string}}}
+  N: {type: object, required: [k], properties: {k: {type: string}}}
+  U: {oneOf: [{$ref: '#/schemas/M'}, {$ref: '#/schemas/N'}], discriminator: {propertyName: k, mapping: {` + mapping + `, n: '#/schemas/N'}}}
+events:
+  - {name: e, description: E., inputSchema: {type: object}, payloadSchema: {type: object, properties: {u: {$ref: '#/schemas/U'}}}}
+`
+	}
+	const x, y, z = "x: '#/schemas/M'", "y: '#/schemas/M'", "z: '#/schemas/M'"
+	old := union(x + ", " + y)
+	if found := text(compare(t, old, union(y+", "+x), breaking.Source)); found != "" {
+		t.Error(found)
+	}
+	want := "new.yaml:5:3: error GO_TYPE_CHANGED: U.M: the variant was tag \"x\" \"y\" and is tag \"y\" \"z\"\n"
+	if diff := cmp.Diff(want, text(compare(t, old, union(z+", "+y), breaking.Source))); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
 // The work for a union grows with its variants and members, but not with their product.
 func TestUnionOfManyVariants(t *testing.T) {
 	allocations := func(variants int) float64 {

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/ir"
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/rule"
@@ -198,7 +199,7 @@ func (a *api) add(d *ir.Decl, event string) {
 		form := v.JSON
 		switch {
 		case len(v.Tags) > 0:
-			form = fmt.Sprintf("tag %q", v.Tags[len(v.Tags)-1])
+			form = "tag " + strings.Trim(fmt.Sprintf("%q", slices.Sorted(slices.Values(v.Tags))), "[]")
 		case v.Has != "":
 			form = fmt.Sprintf("with the member %q", v.Has)
 		}
