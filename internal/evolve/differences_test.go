@@ -181,6 +181,8 @@ func TestDiscriminators(t *testing.T) {
 		{"order", mn, union(refN+","+refM, `,"mapping":{"n":"N","m":"M"}`), "/properties/x SCHEMA_INCOMPARABLE", "/properties/x PAYLOAD_CONSTRAINT_RELAXED"},
 		{"tag renamed", mn, union(refM+","+refN, `,"mapping":{"mm":"#/$defs/M","n":"#/$defs/N"}`), changed, changed},
 		{"tag from the name of the schema", mn, union(refM+","+refN, ""), changed + "; " + changed, changed + "; " + changed},
+		{"tag from an escaped name", strings.Replace(union(`{"$ref":"#/$defs/a~1b"}`, ""), `"M":`, `"a/b":`, 1),
+			strings.Replace(union(`{"$ref":"#/$defs/a~1b"}`, `,"mapping":{"a/b":"#/$defs/a~1b"}`), `"M":`, `"a/b":`, 1), "", ""},
 		{"second tag", mn, union(refM+","+refN, `,"mapping":{"m":"#/$defs/M","mm":"#/$defs/M","n":"#/$defs/N"}`), "", ""},
 		{"property renamed", mn, strings.Replace(mn, `"propertyName":"k"`, `"propertyName":"n"`, 1), changed, changed},
 		{"discriminator dropped", mn, strings.Replace(mn, `,"discriminator":{"propertyName":"k",`, `,"x-discriminator":{"propertyName":"k",`, 1), changed, changed},

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
 	"github.com/mcpe-gen/mcpe-gen/internal/schematree"
 )
@@ -76,7 +75,7 @@ func tagsOf(a node, property string, mapping map[string]string) []string {
 	var tags []string
 	for _, tag := range sortedKeys(mapping) {
 		to := mapping[tag]
-		same := ref != "" && (to == ref || to == lastToken(ref))
+		same := ref != "" && (to == ref || to == schematree.LastToken(ref))
 		if other, ok := a.resolve(to); ok && resolved && other.pointer == target.pointer {
 			same = true
 		}
@@ -85,7 +84,7 @@ func tagsOf(a node, property string, mapping map[string]string) []string {
 		}
 	}
 	if len(tags) == 0 && ref != "" {
-		tags = []string{canonicalText(lastToken(ref))}
+		tags = []string{canonicalText(schematree.LastToken(ref))}
 	}
 	return tags
 }
@@ -144,8 +143,6 @@ func (n node) alternatives() []node {
 	return n.list("anyOf")
 }
 
-func lastToken(ref string) string { return ref[strings.LastIndexAny(ref, "/#")+1:] }
-
 // compareTagged compares the variants with equal tags of two unions if the old union has a discriminator. Readers of
 // the old schema select the variant only by its tag.
 func (c *comparison) compareTagged(from, to place) *findings {
@@ -198,7 +195,7 @@ func (c *comparison) compareTagged(from, to place) *findings {
 
 // tagOf returns the tag that d adds for the old variant before, or "".
 func (d tagMap) tagOf(before node, was tagMap) string {
-	name := func(n node) string { ref, _ := n.object()["$ref"].(string); return lastToken(ref) }
+	name := func(n node) string { ref, _ := n.object()["$ref"].(string); return schematree.LastToken(ref) }
 	for _, tag := range d.order {
 		after := d.variants[tag]
 		if _, old := was.variants[tag]; old {

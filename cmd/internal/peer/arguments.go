@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/mcpe-gen/mcpe-gen/internal/plain"
+	"github.com/mcpe-gen/mcpe-gen/internal/schematree"
 	"github.com/mcpe-gen/mcpe-gen/internal/validate"
 )
 
@@ -26,11 +27,12 @@ type input struct {
 func (in input) resolve(root input) input {
 	for range 10 {
 		pointer, _ := url.PathUnescape(in.Ref)
-		if name, ok := strings.CutPrefix(pointer, "#/$defs/"); ok {
+		switch name := schematree.LastToken(in.Ref); {
+		case strings.HasPrefix(pointer, "#/$defs/"):
 			in = root.Defs[name]
-		} else if name, ok := strings.CutPrefix(pointer, "#/definitions/"); ok {
+		case strings.HasPrefix(pointer, "#/definitions/"):
 			in = root.Old[name]
-		} else {
+		default:
 			return in
 		}
 	}

@@ -8,8 +8,8 @@ import (
 
 // Arguments take the types of the schema; mistakes are explained with what the event takes.
 func TestArguments(t *testing.T) {
-	schema := json.RawMessage(`{"type":"object","properties":{"s":{"type":"string"},"n":{"type":"integer"},"b":{"type":"boolean"},"e":{"$ref":"#/$defs/E"},
-		"list":{"type":"array","items":{"type":"string"}},"maybe":{"type":["string","null"]},"any":{}},"required":["s"],"additionalProperties":false,"$defs":{"E":{"type":"string","enum":["x","y"]}}}`)
+	schema := json.RawMessage(`{"type":"object","properties":{"s":{"type":"string"},"n":{"type":"integer"},"b":{"type":"boolean"},"e":{"$ref":"#/$defs/E~1e"},
+		"list":{"type":"array","items":{"type":"string"}},"maybe":{"type":["string","null"]},"any":{}},"required":["s"],"additionalProperties":false,"$defs":{"E/e":{"type":"string","enum":["x","y"]}}}`)
 	for args, want := range map[string]string{
 		"s=1":                       `{"s":"1"}`,
 		"s=a=b":                     `{"s":"a=b"}`,
