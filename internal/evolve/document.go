@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"iter"
-	"math/big"
 	"net/url"
 	"slices"
 	"strconv"
@@ -240,9 +239,8 @@ func canonicalText(v any) string {
 func canonicalValue(v any) any {
 	switch v := v.(type) {
 	case json.Number:
-		if r, ok := rational(v); ok {
-			digits, _ := r.FloatPrec() // exact: JSON numbers are decimals
-			return json.RawMessage(r.FloatString(digits))
+		if r, ok := schematree.Rational(v); ok {
+			return json.RawMessage(schematree.Decimal(r))
 		}
 	case map[string]any:
 		out := make(map[string]any, len(v))
@@ -258,12 +256,4 @@ func canonicalValue(v any) any {
 		return out
 	}
 	return v
-}
-
-func rational(v any) (*big.Rat, bool) {
-	n, ok := v.(json.Number)
-	if !ok {
-		return nil, false
-	}
-	return new(big.Rat).SetString(string(n))
 }

@@ -6,6 +6,8 @@ import (
 	"math/big"
 	"slices"
 	"strconv"
+
+	"github.com/mcpe-gen/mcpe-gen/internal/schematree"
 )
 
 // The rule here concerns integers that do not fit into int64, the Go type generated from the old schema. A schema
@@ -24,15 +26,15 @@ func beyondInt64(p place) []*big.Rat {
 	var out []*big.Rat
 	if values, limited := p.values(); limited {
 		for _, t := range sortedKeys(values) {
-			if v, ok := rational(values[t]); ok && !fitsInt64(v) {
+			if v, ok := schematree.Rational(values[t]); ok && !fitsInt64(v) {
 				out = append(out, v)
 			}
 		}
 		return out
 	}
-	for _, b := range []bound{p.bound("minimum", "exclusiveMinimum", +1), p.bound("maximum", "exclusiveMaximum", -1)} {
-		if b.at != nil && !fitsInt64(b.at) {
-			out = append(out, b.at)
+	for _, b := range []schematree.Bound{p.bound("minimum", "exclusiveMinimum", +1), p.bound("maximum", "exclusiveMaximum", -1)} {
+		if b.At != nil && !fitsInt64(b.At) {
+			out = append(out, b.At)
 		}
 	}
 	return out
@@ -47,7 +49,7 @@ func listedAsFloats(variants []place) bool {
 		typed = typed || d != anyType && d&fraction != 0
 		values, _ := v.values()
 		for _, n := range values {
-			if r, ok := rational(n); ok && losesPrecision(r) {
+			if r, ok := schematree.Rational(n); ok && losesPrecision(r) {
 				return false
 			}
 		}
@@ -85,7 +87,7 @@ func payloadIntegerOutgrown(u union, report func(string)) {
 
 // shortDecimal formats a number for a message.
 func shortDecimal(r *big.Rat) string {
-	if s := decimal(r); len(s) <= 40 {
+	if s := schematree.Decimal(r); len(s) <= 40 {
 		return s
 	}
 	return new(big.Float).SetRat(r).Text('g', 6)

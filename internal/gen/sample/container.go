@@ -3,6 +3,7 @@ package sample
 import (
 	"bytes"
 	"encoding/json"
+	"math/big"
 	"slices"
 	"strconv"
 	"strings"
@@ -201,13 +202,13 @@ func singular(name string) string {
 	return name
 }
 
-// sizeBound returns the largest lower bound (sign 1) or the smallest upper bound (sign -1) of a size, or fallback if no
-// bound is tighter.
-func sizeBound(views []*source.Node, keyword string, sign float64, fallback int) int {
-	for _, v := range keywordValues(views, keyword) {
-		if x, err := strconv.ParseFloat(v.Text, 64); err == nil && (x-float64(fallback))*sign > 0 {
-			fallback = int(x)
-		}
+// sizeBound returns the tightest lower bound (sign 1) or upper bound (sign -1) of a size, or fallback if no bound is
+// tighter.
+func sizeBound(views []*source.Node, keyword string, sign, fallback int) int {
+	b, _ := schematree.TightestBound(views, keyword, "", sign)
+	if !b.IsTighterThan(schematree.Bound{At: big.NewRat(int64(fallback), 1)}, sign) {
+		return fallback
 	}
-	return fallback
+	size, _ := b.At.Float64()
+	return int(size)
 }

@@ -10,24 +10,25 @@ import (
 	"unicode/utf8"
 
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
+	"github.com/mcpe-gen/mcpe-gen/internal/schematree"
 )
 
 // numberValue returns a number that satisfies the bounds of all views. It prefers small numbers.
 func numberValue(views []*source.Node, at place, integer bool) (json.RawMessage, bool) {
-	low, lowOpen := numberBound(views, "minimum", "exclusiveMinimum", 1)
-	high, highOpen := numberBound(views, "maximum", "exclusiveMaximum", -1)
-	grid, isStep := gridOf(views, integer, low, high)
+	low, _ := schematree.TightestBound(views, "minimum", "exclusiveMinimum", 1)
+	high, _ := schematree.TightestBound(views, "maximum", "exclusiveMaximum", -1)
+	grid, isStep := gridOf(views, integer, low.At, high.At)
 	x := big.NewRat(int64(1+at.nth), 1)
 	if isStep {
 		x.Mul(x, grid)
 	}
 	further := new(big.Rat).Mul(grid, big.NewRat(int64(at.nth), 1))
-	switch {
-	case low != nil && (x.Cmp(low) < 0 || lowOpen && x.Cmp(low) == 0):
-		x = nearestMultiple(low, grid, 1, lowOpen)
+	switch value := (schematree.Bound{At: x}); {
+	case low.IsTighterThan(value, 1):
+		x = nearestMultiple(low, grid, 1)
 		x.Add(x, further)
-	case high != nil && (x.Cmp(high) > 0 || highOpen && x.Cmp(high) == 0):
-		x = nearestMultiple(high, grid, -1, highOpen)
+	case high.IsTighterThan(value, -1):
+		x = nearestMultiple(high, grid, -1)
 		x.Sub(x, further)
 	}
 	switch {
@@ -37,20 +38,6 @@ func numberValue(views []*source.Node, at place, integer bool) (json.RawMessage,
 		return nil, false
 	}
 	return json.RawMessage(strings.TrimRight(x.FloatString(12), "0")), true
-}
-
-// numberBound returns the tightest bound that two keywords specify, or nil. open reports whether the bound itself is
-// excluded. sign is 1 for a lower bound and -1 for an upper bound.
-func numberBound(views []*source.Node, inclusive, exclusive string, sign int) (bound *big.Rat, open bool) {
-	for _, keyword := range []string{inclusive, exclusive} {
-		for _, n := range keywordValues(views, keyword) {
-			r, ok := new(big.Rat).SetString(n.Text)
-			if ok && (bound == nil || r.Cmp(bound)*sign > 0 || r.Cmp(bound) == 0 && keyword == exclusive) {
-				bound, open = r, keyword == exclusive
-			}
-		}
-	}
-	return bound, open
 }
 
 // gridOf returns the distance between the candidates. isStep reports whether multipleOf determines it.
@@ -73,14 +60,14 @@ func gridOf(views []*source.Node, integer bool, low, high *big.Rat) (grid *big.R
 	return grid, false
 }
 
-// nearestMultiple returns the multiple of grid that is nearest to b in the given direction. If open is set, the result
-// is not b itself.
-func nearestMultiple(b, grid *big.Rat, direction int, open bool) *big.Rat {
-	q := new(big.Rat).Quo(b, grid)
+// nearestMultiple returns the multiple of grid within the bound that is nearest to it. sign is +1 for a lower bound and
+// -1 for an upper one.
+func nearestMultiple(b schematree.Bound, grid *big.Rat, sign int) *big.Rat {
+	q := new(big.Rat).Quo(b.At, grid)
 	n := new(big.Int).Div(q.Num(), q.Denom()) // rounded down
 	x := new(big.Rat).Mul(new(big.Rat).SetInt(n), grid)
-	for x.Cmp(b)*direction < 0 || open && x.Cmp(b) == 0 {
-		n.Add(n, big.NewInt(int64(direction)))
+	for b.IsTighterThan(schematree.Bound{At: x}, sign) {
+		n.Add(n, big.NewInt(int64(sign)))
 		x.Mul(new(big.Rat).SetInt(n), grid)
 	}
 	return x
