@@ -102,21 +102,6 @@ func (f *facts) boundConflict() *boundConflict {
 
 // tightestBound returns the largest (sign 1) or smallest (sign -1) value of a keyword in the parts.
 func (f *facts) tightestBound(keyword string, sign int) *source.Node {
-	var best *source.Node
-	for _, p := range f.parts {
-		v := p.Get(keyword)
-		if v == nil || v.Kind != source.Number {
-			continue
-		}
-		if best == nil {
-			best = v
-			continue
-		}
-		x, _, okX := exactNumber(v.Text)
-		y, _, okY := exactNumber(best.Text)
-		if okX && okY && x.Cmp(y)*sign > 0 {
-			best = v
-		}
-	}
-	return best
+	_, n := schematree.TightestBound(f.parts, keyword, "", sign)
+	return n
 }
