@@ -15,9 +15,6 @@ var combiningKeywords = []string{"$ref", "allOf", "anyOf", "oneOf", "not", "if",
 // readActor reads the x-actor of an event. It adds an argument that excludes events caused by certain actors.
 // checkActor later checks the x-actor against the payload schema.
 func (l *loader) readActor(e *Event) {
-	if m := e.Meta.Member(wire.MetaActor); m != nil {
-		l.Report(source.New("MCPE163", m.KeyRange, "%s of _meta is published for x-actor", wire.MetaActor).WithHint("write x-actor"))
-	}
 	path, n := e.Node.Word(actorKey), e.Node.Get(actorKey)
 	if n == nil || e.File.isFlawed(n) {
 		return

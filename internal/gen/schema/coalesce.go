@@ -12,9 +12,6 @@ const coalesceKey = "x-coalesce"
 
 // readCoalesce reads the x-coalesce of an event. checkCoalesce later checks it against the payload schema.
 func (l *loader) readCoalesce(e *Event) {
-	if m := e.Meta.Member(wire.MetaCoalesce); m != nil {
-		l.Report(source.New("MCPE160", m.KeyRange, "%s of _meta is published for x-coalesce", wire.MetaCoalesce).WithHint("write x-coalesce"))
-	}
 	n := e.Node.Get(coalesceKey)
 	if n == nil || e.File.isFlawed(n) {
 		return
