@@ -20,7 +20,7 @@ import (
 func eventFiles(t *testing.T) map[string]*schema.Set {
 	t.Helper()
 	sets := map[string]*schema.Set{}
-	for _, pattern := range []string{"../../../examples/schemas/*.yaml", "../../../golden/*/*.yaml"} {
+	for _, pattern := range []string{"../../../examples/schemas/*.yaml", "../../../golden/*/*.yaml", "testdata/repeated.yaml"} {
 		files, err := filepath.Glob(pattern)
 		if err != nil {
 			t.Fatal(err)

@@ -213,6 +213,7 @@ func (r *reader) described(id string, channel *source.Node, key string, message 
 	if x := channel.Get(channelExtension); x != nil && only {
 		e.Name = id
 		restoreEvent(e, x)
+		e.Own = true
 		d.input, d.exact = x.Get("inputSchema"), x.Get("exact")
 	}
 	return d, nil

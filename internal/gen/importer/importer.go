@@ -48,6 +48,8 @@ type Event struct {
 	// Node is the complete event file entry, if known. If it is set, Write ignores all other fields except Name, At and
 	// Comments.
 	Node *source.Node
+	// Own reports whether an event file described the event. Write then shares only the definitions in its schemas.
+	Own bool
 	// At is the position of the event type for diagnostics, or zero if unknown.
 	At source.Range
 	// Comments lists the comment lines to write above the event type.
@@ -191,8 +193,10 @@ type draft struct {
 	shared bool
 	// isExact reports whether the document contains the complete entry of an event file.
 	isExact bool
-	at      source.Range
-	node    *source.Node
+	// isOwn reports whether an event file described the event.
+	isOwn bool
+	at    source.Range
+	node  *source.Node
 	// comments lists the comment lines above the entry.
 	comments []string
 	// renamed lists the values of the x-go-name keywords that Write added. addedGoTypes is the number of x-go-type
@@ -246,7 +250,7 @@ func (w *writer) schemaDraft(s Schema) {
 
 // eventDraft returns a draft for an event. If an event file cannot express the event, it returns nil.
 func (w *writer) eventDraft(e Event) *draft {
-	d := &draft{name: e.Name, at: e.At, node: e.Node, comments: e.Comments}
+	d := &draft{name: e.Name, isOwn: e.Own, at: e.At, node: e.Node, comments: e.Comments}
 	if !eventName.MatchString(e.Name) {
 		w.leaveOut(e.At, e.Name, "an event file cannot name it; ASCII letters and digits, '_', '.' and '-' are allowed")
 		return nil

@@ -268,7 +268,7 @@ func (s *sharer) visit(r *shareRoot, n *source.Node, label string) {
 		if keyword == "items" {
 			at.label += "_item"
 		}
-		if s.w.doc.Published || keyword == "allOf" || !schema.IsShareable(inner) || s.add(s.part(r, inner, ""), at) {
+		if s.w.doc.Published || r.draft.isOwn || keyword == "allOf" || !schema.IsShareable(inner) || s.add(s.part(r, inner, ""), at) {
 			s.visit(r, inner, at.label)
 		}
 	})
