@@ -38,9 +38,10 @@ event file, as it does for your own events.
 A server's schemas are kept as published: a server generated from the file would
 advertise the same ones, and a generated client notices when the server changes.
 Definitions that several event types have in common become shared schemas. So do
-repeated objects of three or more members in a document. With --force, equal schemas
-keep their names in the overwritten file. The import leaves out parts that an event
-file cannot express, with a warning and a comment in the file.
+repeated objects of three or more members, enumerations of three or more values and
+unions in a document. With --force, equal schemas keep their names in the overwritten
+file. The import leaves out parts that an event file cannot express, with a warning
+and a comment in the file.
 
 References to other files are followed, relative to the file that has them, within
 the directory of the document; --ref-root names another directory, such as one above

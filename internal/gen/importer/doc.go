@@ -6,6 +6,6 @@
 // server copied into several schemas become one shared schema. Write omits event types that the generator does not
 // support, and reports why in a diagnostic.
 //
-// In third-party documents, Write also shares repeated objects with three or more members. Two objects are equal if they
-// have the same shape; see [schema.Shapes]. Sharing does not change which values are valid.
+// In third-party documents, Write also shares repeated objects, enumerations and unions; see [schema.IsShareable]. Two of
+// them are equal if they have the same shape; see [schema.Shapes]. Sharing does not change which values are valid.
 package importer

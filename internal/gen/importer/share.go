@@ -62,7 +62,7 @@ func (w *writer) changedDrafts(before map[*draft]string, keep map[*draft]bool) [
 
 // share makes shared schemas of the parts that several top-level schemas contain, except those of the drafts in keep.
 // In published schemas, these are the definitions. In other documents, these are repeated definitions and repeated
-// objects with three or more members. The accepted values do not change.
+// schemas that are large enough. The accepted values do not change.
 func (w *writer) share(keep map[*draft]bool) {
 	s := &sharer{w: w, parts: map[partKey]*part{}, at: map[*source.Node]*part{}}
 	s.addRoots(keep)

@@ -50,6 +50,7 @@ const (
 	user = `{"title":"User","type":"object","properties":{"id":{"type":"string"},"name":{"type":"string"},"site":{"type":"string"}},"required":["id","name"]}`
 	// same accepts the same values.
 	same = `{"type":"object","description":"Who did it.","required":["name","id"],"properties":{"site":{"description":"S.","type":"string"},"name":{"type":"string"},"id":{"type":"string"}}}`
+	days = `{"type":"string","enum":["mon","tue","wed"]}`
 	pair = `{"type":"object","properties":{"x":{"type":"string"},"y":{"type":"string"}}}`
 )
 
@@ -61,8 +62,8 @@ func holder(members ...string) string {
 	return `{"type":"object","properties":{` + strings.Join(list, ",") + `}}`
 }
 
-// Objects of three or more members that occur twice are written once, the outermost ones first. An inner one that
-// occurs elsewhere too is shared as well.
+// Objects of three or more members, enumerations of three or more values and unions that occur twice are written once,
+// the outermost ones first. An inner one that occurs elsewhere too is shared as well.
 func TestRepeatedObjectsAreShared(t *testing.T) {
 	outer := holder("author", user, "size", `{"type":"integer"}`, "at", pair)
 	for _, c := range []struct {
@@ -84,6 +85,12 @@ func TestRepeatedObjectsAreShared(t *testing.T) {
 		{"component", map[string]string{"person": user}, []string{holder("by", user)}, []string{"by: {$ref: '#/schemas/person'}"}, []string{"User:"}},
 		{"two components", map[string]string{"p": user, "q": user}, []string{holder("by", `{"$ref":"#/schemas/q"}`)}, []string{"  p:\n    title: User", "  q:\n    title: User"}, nil},
 		{"name in use", map[string]string{"user": pair}, []string{holder("by", user, "of", user, "at", `{"$ref":"#/schemas/user"}`)}, []string{"  User2:\n"}, nil},
+		{"values", nil, []string{holder("day", days), holder("due", `{"description":"When.","type":"string","enum":["wed","tue","mon"]}`)},
+			[]string{"schemas:\n  Day:", "day: {$ref: '#/schemas/Day'}", "due: {$ref: '#/schemas/Day', description: When.}"}, nil},
+		{"two values", nil, []string{holder("day", `{"enum":["mon","tue"]}`), holder("day", `{"enum":["mon","tue"]}`)}, nil, []string{"schemas:"}},
+		{"union", nil, []string{holder("id", `{"anyOf":[{"type":"string"},{"type":"integer"}]}`), holder("id", `{"anyOf":[{"type":"string"},{"type":"integer"}]}`)},
+			[]string{"  ID:\n    anyOf:", "id: {$ref: '#/schemas/ID'}"}, nil},
+		{"or null", nil, []string{holder("id", `{"anyOf":[{"type":"string"},{"type":"null"}]}`), holder("id", `{"anyOf":[{"type":"string"},{"type":"null"}]}`)}, nil, []string{"schemas:"}},
 		{"allOf", nil, []string{`{"allOf":[` + user + `],"type":"object"}`, `{"allOf":[` + user + `],"type":"object"}`}, nil, []string{"schemas:"}},
 		{"reference inside", map[string]string{"c": holder("by", holder("x", user, "y", pair, "z", pair))},
 			[]string{holder("by", holder("x", user, "y", pair, "z", pair), "at", `{"$ref":"#/schemas/c/properties/by/properties/y"}`)}, []string{"$ref: '#/schemas/c/properties/by/properties/y'"}, []string{"By:"}},
@@ -142,8 +149,14 @@ type shapes struct {
 	made []string
 }
 
+// add makes a schema repeat.
+func (s *shapes) add(made string) string {
+	s.made = append(s.made, made)
+	return made
+}
+
 func (s *shapes) schema(depth int) string {
-	switch n := s.IntN(12); {
+	switch n := s.IntN(15); {
 	case n < 4 && len(s.made) > 0:
 		return s.made[s.IntN(len(s.made))]
 	case n < 7 && depth > 0:
@@ -152,9 +165,7 @@ func (s *shapes) schema(depth int) string {
 			list = append(list, fmt.Sprintf(`"m%d":%s`, i, s.schema(depth-1)))
 		}
 		extra := []string{"", `,"required":["m0"]`, `,"additionalProperties":false`, `,"title":"T"`, `,"description":"D."`}[s.IntN(5)]
-		made := `{"type":"object","properties":{` + strings.Join(list, ",") + `}` + extra + `}`
-		s.made = append(s.made, made)
-		return made
+		return s.add(`{"type":"object","properties":{` + strings.Join(list, ",") + `}` + extra + `}`)
 	case n < 8 && depth > 0:
 		return `{"type":"array","items":` + s.schema(depth-1) + `,"maxItems":3}`
 	case n == 8 && depth > 0:
@@ -163,6 +174,10 @@ func (s *shapes) schema(depth int) string {
 		return `{"$ref":"#/$defs/d` + fmt.Sprint(s.IntN(3)) + `"}`
 	case n == 10:
 		return `{"$ref":"#/schemas/c"}`
+	case n == 11:
+		return s.add(`{"enum":["a","b",` + []string{`"c"`, `null`, `3`}[s.IntN(3)] + `]}`)
+	case n > 11 && depth > 0:
+		return s.add(`{"` + []string{"anyOf", "oneOf"}[s.IntN(2)] + `":[` + s.schema(depth-1) + `,` + s.schema(depth-1) + `]}`)
 	}
 	return []string{`{"type":"string"}`, `{"type":"integer","minimum":3}`, `{"type":["boolean","null"]}`, `{"enum":["a","b"]}`}[s.IntN(4)]
 }

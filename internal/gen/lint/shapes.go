@@ -57,7 +57,7 @@ func shapeRepeated(p *pass) {
 	for _, n := range order[:min(maxShapes, len(order))] {
 		first := places[n][0]
 		p.addFinding(first.at, first.event, "write it once under schemas, and refer to it by $ref; mcpe-gen import does this for a document",
-			"an object of this shape is in %d places, and its copies cost %d lines of generated Go", len(places[n]), lines[n])
+			"a schema of this shape is in %d places, and its copies cost %d lines of generated Go", len(places[n]), lines[n])
 	}
 }
 

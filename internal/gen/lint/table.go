@@ -25,7 +25,7 @@ var table = []entry{
 	{rule.Rule{ID: "PAYLOAD_FREE_TEXT", Category: Standard, Severity: source.Warning, Purpose: "A payload carries no long free text: a link or an ID is enough to fetch it (SRV-7)."}, payloadFreeText},
 	{rule.Rule{ID: "PAYLOAD_BINARY", Category: Standard, Severity: source.Warning, Purpose: "A payload carries no encoded binary data (SRV-7)."}, payloadBinary},
 	{rule.Rule{ID: "PAYLOAD_SIZE", Category: Standard, Severity: source.Warning, Purpose: "A payload describes at most 60 fields, nested ones included (SRV-7)."}, payloadSize},
-	{rule.Rule{ID: "SHAPE_REPEATED", Category: Standard, Severity: source.Note, Purpose: "An object of three or more members is written once; the ten that cost most are reported."}, shapeRepeated},
+	{rule.Rule{ID: "SHAPE_REPEATED", Category: Standard, Severity: source.Note, Purpose: "A repeated object, enumeration or union is written once; the ten that cost most are reported."}, shapeRepeated},
 	{rule.Rule{ID: "TIME_FORMAT", Category: Standard, Severity: source.Warning, Purpose: "A field that is named like a time, such as createdAt, is a string of format date-time."}, timeFormat},
 	{rule.Rule{ID: "REQUIRED_MISSING", Category: Standard, Severity: source.Warning, Purpose: "An object of a payload says which fields are always there."}, requiredMissing},
 	{rule.Rule{ID: "ID_OPTIONAL", Category: Standard, Severity: source.Warning, Purpose: "The ID of the subject of a payload is required."}, idOptional},

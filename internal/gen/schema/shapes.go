@@ -9,17 +9,21 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/schematree"
 )
 
-// minShapeMembers is the minimum number of members of an object that is worth sharing.
+// minShapeMembers is the minimum number of members of an object, or values of an enumeration, that is worth sharing.
 const minShapeMembers = 3
 
-// IsShareable reports whether n describes an object with so many members that sharing it saves code.
+// IsShareable reports whether n describes an object, an enumeration or a union that is so large that sharing its type
+// saves code.
 func IsShareable(n *source.Node) bool {
-	members := n.Get("properties")
-	return members != nil && len(members.Members) >= minShapeMembers && n.Get("$ref") == nil && schematree.Declared(n)&schematree.Object != 0
+	isObject := len(n.MembersAt("properties")) >= minShapeMembers && schematree.Declared(n)&schematree.Object != 0
+	variants := slices.DeleteFunc(slices.Concat(n.ItemsAt("anyOf"), n.ItemsAt("oneOf")), func(v *source.Node) bool {
+		return schematree.Declared(v) == schematree.Null
+	})
+	return n.Get("$ref") == nil && (isObject || len(variants) > 1 || len(n.ItemsAt("enum")) >= minShapeMembers)
 }
 
 // Shapes numbers schemas by their shape. Two schemas have the same shape if they accept the same values and the
-// generator writes the same types for them, apart from names, doc comments and the order of members.
+// generator writes the same types for them, apart from names, doc comments and the order of members and values.
 type Shapes struct {
 	exact   bool
 	target  func(ref *source.Node) string
@@ -59,7 +63,7 @@ func (s *Shapes) skeleton(n *source.Node) *source.Node {
 		v := source.CopySchemas(k, m.Value, func(inner *source.Node) *source.Node {
 			return &source.Node{Kind: source.Number, Text: strconv.Itoa(s.Number(inner))}
 		})
-		if (m.Key == "required" || m.Key == "type") && !s.exact {
+		if slices.Contains(unordered, m.Key) && !s.exact {
 			v = &source.Node{Kind: v.Kind, Text: v.Text, Items: slices.SortedFunc(slices.Values(v.Items), func(a, b *source.Node) int { return strings.Compare(a.Text, b.Text) })}
 		}
 		if s.exact || (known || GeneratorOnly(m.Key)) && !slices.Contains(documentation, m.Key) {
@@ -71,6 +75,9 @@ func (s *Shapes) skeleton(n *source.Node) *source.Node {
 	}
 	return sorted(out)
 }
+
+// unordered lists the keywords whose values are sets.
+var unordered = []string{"required", "type", "enum"}
 
 // documentation lists the keywords that affect only doc comments.
 var documentation = []string{"title", "description", "$comment", "examples"}
