@@ -138,7 +138,7 @@ type place struct {
 const sharedPrefix = "#/schemas/"
 
 // addRoots adds the top-level schemas of the document, except those from an event file. It also omits schemas that
-// cannot be taken apart: they depend on their $id, or a reference leads to their inside.
+// cannot be taken apart: they depend on an $id, or a reference leads to their inside.
 func (s *sharer) addRoots(keep map[*draft]bool) {
 	inside := map[string]bool{} // shared schemas with such references
 	drafts := slices.DeleteFunc(s.w.allDrafts(), func(d *draft) bool { return keep[d] || d.isExact })
@@ -172,7 +172,7 @@ func (s *sharer) isDivisible(r *shareRoot) bool {
 	ok := r.node.Kind == source.Object
 	walk(r.node, func(n *source.Node) {
 		for _, m := range n.Members {
-			ok = ok && !slices.Contains([]string{"$id", "$anchor", "$dynamicRef", "$dynamicAnchor"}, m.Key)
+			ok = ok && (schema.IsName(m) || !slices.Contains([]string{"$id", "$anchor", "$dynamicRef", "$dynamicAnchor"}, m.Key))
 		}
 		for _, ref := range schema.References(n) {
 			_, def := r.target(ref)

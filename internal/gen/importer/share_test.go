@@ -49,9 +49,10 @@ func parse(t *testing.T, text string) *source.Node {
 const (
 	user = `{"title":"User","type":"object","properties":{"id":{"type":"string"},"name":{"type":"string"},"site":{"type":"string"}},"required":["id","name"]}`
 	// same accepts the same values.
-	same = `{"type":"object","description":"Who did it.","required":["name","id"],"properties":{"site":{"description":"S.","type":"string"},"name":{"type":"string"},"id":{"type":"string"}}}`
-	days = `{"type":"string","enum":["mon","tue","wed"]}`
-	pair = `{"type":"object","properties":{"x":{"type":"string"},"y":{"type":"string"}}}`
+	same  = `{"type":"object","description":"Who did it.","required":["name","id"],"properties":{"site":{"description":"S.","type":"string"},"name":{"type":"string"},"id":{"type":"string"}}}`
+	named = `{"$id":"#of","type":"object","properties":{"id":{"type":"string"},"name":{"type":"string"},"site":{"type":"string"}},"required":["id","name"]}`
+	days  = `{"type":"string","enum":["mon","tue","wed"]}`
+	pair  = `{"type":"object","properties":{"x":{"type":"string"},"y":{"type":"string"}}}`
 )
 
 func holder(members ...string) string {
@@ -100,6 +101,11 @@ func TestRepeatedObjectsAreShared(t *testing.T) {
 			`{"type":"object","properties":{"of":{"$ref":"#/$defs/u"},"at":{"$ref":"#/$defs/at"}},"$defs":{"at":` + pair + `,"u":{"type":"object","properties":{"at":{"$ref":"#/$defs/at"},"boss":{"$ref":"#/$defs/u"}}},"unused":` + pair + `}}`,
 			`{"type":"object","properties":{"of":{"$ref":"#/$defs/u"}},"$defs":{"u":` + pair + `}}`,
 		}, []string{"  u:\n", "  at:\n", "by: {$ref: '#/schemas/u'}", "of: {$ref: '#/$defs/u'}", "at: {$ref: '#/$defs/once'}", "boss: {$ref: '#/schemas/u'}"}, []string{"u_2"}},
+		{"names", nil, []string{
+			`{"$schema":"http://json-schema.org/draft-07/schema#","type":"object","properties":{"by":{"$ref":"#/definitions/u"},"of":` + named + `},"definitions":{"u":` + user + `}}`,
+			`{"$schema":"http://json-schema.org/draft-07/schema#","type":"object","properties":{"by":{"$ref":"#/definitions/u"}},"definitions":{"u":` + strings.Replace(named, "of", "by", 1) + `}}`,
+			`{"$schema":"http://json-schema.org/draft-07/schema#","type":"object","properties":{"by":` + named + `,"of":{"$ref":"#of"}}}`,
+		}, []string{"  u:\n", "of: {$ref: '#/schemas/u'}", "of: {$ref: '#of'}", "$id: '#of'"}, nil},
 		{"draft-07", nil, []string{`{"$schema":"http://json-schema.org/draft-07/schema#","type":"object","properties":{"by":` + user + `,"of":` + user + `}}`, holder("by", user)},
 			[]string{"  User:\n    $schema: http://json-schema.org/draft-07/schema#\n"}, []string{"User2"}},
 	} {
@@ -164,7 +170,7 @@ func (s *shapes) schema(depth int) string {
 		for i := range 2 + s.IntN(3) {
 			list = append(list, fmt.Sprintf(`"m%d":%s`, i, s.schema(depth-1)))
 		}
-		extra := []string{"", `,"required":["m0"]`, `,"additionalProperties":false`, `,"title":"T"`, `,"description":"D."`}[s.IntN(5)]
+		extra := []string{"", `,"required":["m0"]`, `,"additionalProperties":false`, `,"title":"T"`, `,"description":"D."`, `,"$id":"#"`}[s.IntN(6)]
 		return s.add(`{"type":"object","properties":{` + strings.Join(list, ",") + `}` + extra + `}`)
 	case n < 8 && depth > 0:
 		return `{"type":"array","items":` + s.schema(depth-1) + `,"maxItems":3}`
@@ -182,6 +188,17 @@ func (s *shapes) schema(depth int) string {
 	return []string{`{"type":"string"}`, `{"type":"integer","minimum":3}`, `{"type":["boolean","null"]}`, `{"enum":["a","b"]}`}[s.IntN(4)]
 }
 
+// inDialect makes a draft-07 schema, whose $ids are names, in odd rounds.
+func inDialect(round uint64, schema string) string {
+	if round%2 == 0 {
+		return strings.ReplaceAll(schema, `,"$id":"#"`, "")
+	}
+	for i := 0; strings.Contains(schema, `"#"`); i++ {
+		schema = strings.Replace(schema, `"#"`, fmt.Sprintf(`"#/%d"`, i), 1)
+	}
+	return `{"$schema":"http://json-schema.org/draft-07/schema#",` + strings.ReplaceAll(schema, "$defs", "definitions")[1:]
+}
+
 // Sharing changes neither which values are valid nor what is published in a way that breaks receivers.
 func TestSharingKeepsValues(t *testing.T) {
 	sharedRounds := 0
@@ -193,13 +210,13 @@ func TestSharingKeepsValues(t *testing.T) {
 		}
 		var payloads []string
 		for range 3 {
-			payloads = append(payloads, `{"type":"object","properties":{"p":`+s.schema(3)+`,"q":`+s.schema(3)+`},"$defs":{`+strings.Join(defs, ",")+`}}`)
+			payloads = append(payloads, inDialect(round, `{"type":"object","properties":{"p":`+s.schema(3)+`,"q":`+s.schema(3)+`},"$defs":{`+strings.Join(defs, ",")+`}}`))
 		}
 		var doc importer.Document
 		for i, p := range payloads {
 			doc.Events = append(doc.Events, importer.Event{Descriptor: descriptor(string(rune('a'+i)), object, p)})
 		}
-		doc.Schemas = []importer.Schema{{Name: "c", Node: parse(t, holder("m0", `{"type":"string"}`, "m1", `{"type":"string"}`, "m2", `{"type":"string"}`))}}
+		doc.Schemas = []importer.Schema{{Name: "c", Node: parse(t, inDialect(round, holder("m0", `{"type":"string"}`, "m1", `{"type":"string"}`, "m2", `{"type":"string"}`)))}}
 		before := "version: 1\nschemas:\n  c: " + string(doc.Schemas[0].Node.JSON()) + "\nevents:\n"
 		for i, p := range payloads {
 			before += fmt.Sprintf("  - {name: %c, description: About it., delivery: [poll], inputSchema: {type: object}, payloadSchema: %s}\n", 'a'+i, p)
@@ -226,7 +243,7 @@ func TestSharingKeepsValues(t *testing.T) {
 			t.Fatalf("round %d:\n%s\n%s", round, before, now)
 		}
 	}
-	if sharedRounds < 20 {
+	if sharedRounds < 30 {
 		t.Errorf("%d rounds had something to share", sharedRounds)
 	}
 }

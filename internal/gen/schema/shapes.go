@@ -66,7 +66,7 @@ func (s *Shapes) skeleton(n *source.Node) *source.Node {
 		if slices.Contains(unordered, m.Key) && !s.exact {
 			v = &source.Node{Kind: v.Kind, Text: v.Text, Items: slices.SortedFunc(slices.Values(v.Items), func(a, b *source.Node) int { return strings.Compare(a.Text, b.Text) })}
 		}
-		if s.exact || (known || GeneratorOnly(m.Key)) && !slices.Contains(documentation, m.Key) {
+		if s.exact || (known || GeneratorOnly(m.Key)) && !slices.Contains(documentation, m.Key) && !IsName(m) {
 			out.Members = append(out.Members, source.Member{Key: m.Key, Value: v})
 		}
 	}
@@ -81,6 +81,9 @@ var unordered = []string{"required", "type", "enum"}
 
 // documentation lists the keywords that affect only doc comments.
 var documentation = []string{"title", "description", "$comment", "examples"}
+
+// IsName reports whether a member names a part of a draft-07 schema. Only a reference to the name gives it an effect.
+func IsName(m source.Member) bool { return m.Key == "$id" && strings.HasPrefix(m.Value.Text, "#") }
 
 // References returns the references in n, except those in its subschemas.
 func References(n *source.Node) []*source.Node {
