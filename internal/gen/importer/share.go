@@ -128,11 +128,12 @@ type part struct {
 }
 
 // A place is an occurrence of a part. label is the name of the definition, or of the member that contains the schema.
+// holder is the label of the object with that member, or empty.
 type place struct {
-	root     *shareRoot
-	node     *source.Node
-	label    string
-	isInline bool
+	root          *shareRoot
+	node          *source.Node
+	holder, label string
+	isInline      bool
 }
 
 const sharedPrefix = "#/schemas/"
@@ -256,7 +257,7 @@ var typeKeywords = strings.Fields("properties patternProperties additionalProper
 // visit adds the places in a schema. It visits the content of a repeated part once.
 func (s *sharer) visit(r *shareRoot, n *source.Node, label string) {
 	for _, ref := range schema.References(n) {
-		if name, def := r.target(ref); def != nil && s.at[def] == nil && s.add(s.part(r, def, name), place{r, def, name, false}) {
+		if name, def := r.target(ref); def != nil && s.at[def] == nil && s.add(s.part(r, def, name), place{r, def, "", name, false}) {
 			s.visit(r, def, name)
 		}
 	}
@@ -264,7 +265,10 @@ func (s *sharer) visit(r *shareRoot, n *source.Node, label string) {
 		if inner.Kind != source.Object || !slices.Contains(typeKeywords, keyword) {
 			return
 		}
-		at := place{r, inner, cmp.Or(name, label), true}
+		at := place{r, inner, "", label, true}
+		if name != "" {
+			at.holder, at.label = label, name
+		}
 		if keyword == "items" {
 			at.label += "_item"
 		}

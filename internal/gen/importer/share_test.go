@@ -88,6 +88,8 @@ func TestRepeatedObjectsAreShared(t *testing.T) {
 		{"name in use", map[string]string{"user": pair}, []string{holder("by", user, "of", user, "at", `{"$ref":"#/schemas/user"}`)}, []string{"  User2:\n"}, nil},
 		{"values", nil, []string{holder("day", days), holder("due", `{"description":"When.","type":"string","enum":["wed","tue","mon"]}`)},
 			[]string{"schemas:\n  Day:", "day: {$ref: '#/schemas/Day'}", "due: {$ref: '#/schemas/Day', description: When.}"}, nil},
+		{"values of another name", nil, []string{holder("day", days, "order", holder("day", `{"title":"Day","enum":[1,2,3]}`)), holder("day", days, "order", holder("day", `{"enum":[1,2,3]}`))},
+			[]string{"day: {$ref: '#/schemas/Day'}", "day: {$ref: '#/schemas/DayOfOrder'}"}, nil},
 		{"two values", nil, []string{holder("day", `{"enum":["mon","tue"]}`), holder("day", `{"enum":["mon","tue"]}`)}, nil, []string{"schemas:"}},
 		{"union", nil, []string{holder("id", `{"anyOf":[{"type":"string"},{"type":"integer"}]}`), holder("id", `{"anyOf":[{"type":"string"},{"type":"integer"}]}`)},
 			[]string{"  ID:\n    anyOf:", "id: {$ref: '#/schemas/ID'}"}, nil},

@@ -11,6 +11,7 @@ import (
 
 // nameParts names the repeated parts and makes shared schemas of them. A part that the event file of an earlier import
 // contains keeps its name. Other parts are named after their definition, their title or the member that contains them.
+// An enumeration is named after its member, and also after the object that contains it if the first name is in use.
 func (s *sharer) nameParts() {
 	if s.w.doc.Published {
 		s.namePublished()
@@ -62,9 +63,16 @@ func (n *partNamer) name(p *part) {
 		return
 	}
 	base, separator := p.definition, "_"
-	if base == "" {
-		at := p.places[0]
-		base, separator = cmp.Or(CleanName(ir.GoName(cmp.Or(at.node.Word("title"), at.label))), "Shape"), ""
+	if at := p.places[0]; base == "" {
+		isEnum := at.node.Get("enum") != nil // its title rarely says more than its member
+		title := at.node.Word("title")
+		if isEnum {
+			title = ""
+		}
+		base, separator = cmp.Or(CleanName(ir.GoName(cmp.Or(title, at.label))), "Shape"), ""
+		if n.claim(p, base) || isEnum && at.holder != "" && n.claim(p, CleanName(ir.GoName(at.label+"_of_"+at.holder))) {
+			return
+		}
 	}
 	for name, i := base, 2; !n.claim(p, name); i++ {
 		name = fmt.Sprintf("%s%s%d", base, separator, i)
