@@ -45,9 +45,6 @@ func (w *writer) changedDrafts(before map[*draft]string, keep map[*draft]bool) [
 	set, _ := load(w.render())
 	var changed []*draft
 	for i, e := range set.Files[0].Events {
-		if i >= len(w.drafts) {
-			break
-		}
 		d := w.drafts[i]
 		if keep[d] || e.Input == nil || e.Payload == nil {
 			continue
@@ -72,11 +69,11 @@ func (w *writer) share(keep map[*draft]bool) {
 	}
 	s.nameParts()
 	for _, p := range s.order {
-		switch {
-		case p.shared != nil:
+		if p.name != "" && p.shared == nil {
+			s.replace(p)
+		}
+		if p.shared != nil {
 			w.order = append(w.order, p.name)
-		case p.name != "":
-			s.replace(p) // by references to a shared schema of the document
 		}
 	}
 	for _, r := range s.roots {

@@ -112,9 +112,4 @@ func (s *sharer) namePublished() {
 			})
 		}
 	}
-	for _, p := range s.order {
-		if p.name != "" {
-			s.replace(p)
-		}
-	}
 }
