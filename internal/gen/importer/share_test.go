@@ -140,6 +140,11 @@ func TestSharedNamesAreKept(t *testing.T) {
 			t.Errorf("no %q in\n%s\nafter\n%s", want, again, first)
 		}
 	}
+	equal := `{"type":"object","properties":{"a":{"$ref":"#/$defs/a"},"b":{"$ref":"#/$defs/b"}},"$defs":{"a":` + user + `,"b":` + user + `}}`
+	both := document(t, nil, nil, equal, equal)
+	if again := document(t, nil, parse(t, "version: 1\n"+both), equal, equal); again != both {
+		t.Errorf("%s\nand then\n%s", both, again)
+	}
 	numbered := document(t, nil, nil, holder("to", other, "from", other, "by", user, "of", user))
 	swapped := document(t, nil, parse(t, "version: 1\n"+numbered), holder("by", user, "of", user, "to", other, "from", other))
 	if !strings.Contains(numbered, "to: {$ref: '#/schemas/User'}") || !strings.Contains(swapped, "to: {$ref: '#/schemas/User'}") || !strings.Contains(swapped, "by: {$ref: '#/schemas/User2'}") {

@@ -3,6 +3,8 @@ package importer
 import (
 	"cmp"
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/ir"
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/schema"
@@ -22,10 +24,11 @@ func (s *sharer) nameParts() {
 		n.taken[ir.GoName(name)] = true
 	}
 	for _, n.onlyPrevious = range []bool{true, false} {
-		n.visited, n.previous = map[*part]bool{}, map[int]string{}
+		n.visited, n.previous = map[*part]bool{}, map[int][]string{}
 		n.shapes = schema.NewShapes(false, func(ref *source.Node) string { return ref.Text })
 		for _, m := range s.w.o.Previous.MembersAt("schemas") {
-			n.previous[n.shapes.Number(m.Value)] = m.Key
+			shape := n.shapes.Number(m.Value)
+			n.previous[shape] = append(n.previous[shape], m.Key)
 		}
 		for _, p := range s.order {
 			if len(p.places) > 1 {
@@ -42,7 +45,7 @@ type partNamer struct {
 	taken   map[string]bool
 	visited map[*part]bool
 	// previous maps the shapes in the event file of an earlier import to their names. shapes numbers them.
-	previous map[int]string
+	previous map[int][]string
 	shapes   *schema.Shapes
 	// onlyPrevious restricts the pass to parts in previous.
 	onlyPrevious bool
@@ -59,7 +62,10 @@ func (n *partNamer) name(p *part) {
 			n.name(inner)
 		}
 	})
-	if n.claim(p, n.previous[n.shapes.Number(p.schema())]) || n.onlyPrevious {
+	names := n.previous[n.shapes.Number(p.schema())]
+	claim := func(name string) bool { return n.claim(p, name) }
+	own := func(name string) bool { return strings.HasPrefix(name+"_", p.definition+"_") && claim(name) }
+	if slices.ContainsFunc(names, own) || slices.ContainsFunc(names, claim) || n.onlyPrevious {
 		return
 	}
 	base, separator := p.definition, "_"
