@@ -133,9 +133,6 @@ func Write(doc Document, o Options) ([]byte, []source.Diagnostic, error) {
 	if err := w.repair(); err != nil {
 		return nil, w.found, err
 	}
-	if w.isEmpty() {
-		return nil, w.found, ErrNothing
-	}
 	for _, d := range w.allDrafts() {
 		for _, name := range d.renamed {
 			w.found = append(w.found, source.New("MCPE503", w.knownRange(d.at), "%s: x-go-name %s distinguishes two names", d, name.Text))

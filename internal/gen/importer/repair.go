@@ -18,11 +18,11 @@ import (
 const maxRounds = 100
 
 // repair repeatedly checks the file until it has no errors. It corrects an error if the correction does not change
-// published content. Otherwise, it omits the affected event or shared schema.
+// published content. Otherwise, it omits the affected event or shared schema. If nothing remains, the error is ErrNothing.
 func (w *writer) repair() error {
 	for range maxRounds {
-		if w.isEmpty() {
-			return nil
+		if len(w.drafts) == 0 && w.doc.Tasks == nil && w.doc.Conversation == nil {
+			return ErrNothing
 		}
 		errs, root := w.checkFile()
 		places, open := indexByRange(root), 0
@@ -66,11 +66,6 @@ func (w *writer) repair() error {
 // toolCodes lists the codes of errors in read tools. An uncorrectable error of this kind causes only a warning, because
 // the event works without the tool.
 var toolCodes = []string{"MCPE221", "MCPE222"}
-
-// isEmpty reports whether the file has no content left.
-func (w *writer) isEmpty() bool {
-	return len(w.drafts) == 0 && w.doc.Tasks == nil && w.doc.Conversation == nil
-}
 
 // checkFile renders, loads and builds the file. It returns the errors and the parsed file.
 func (w *writer) checkFile() ([]source.Diagnostic, *source.Node) {
