@@ -99,7 +99,7 @@ func (f *forms) member(n node, key string, v any, depth int) string {
 	switch {
 	case isMap && (k.Holds == schematree.Map || k.Holds == schematree.SchemasOrNames):
 		var list strings.Builder
-		for _, name := range slices.Sorted(mapKeys(members)) {
+		for _, name := range sortedKeys(members) {
 			list.WriteString(strconv.Quote(name) + ":" + f.child(n, depth, key, name) + ",")
 		}
 		return "{" + list.String() + "}"

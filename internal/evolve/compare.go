@@ -169,7 +169,7 @@ func split(p place) (parts []place, byType bool) {
 		return append(slices.Clip(p), node{pointer: keyword + "=" + canonicalText(v), schema: map[string]any{keyword: v}, doc: p.document()})
 	}
 	if values, limited := p.values(); limited {
-		for _, t := range slices.Sorted(mapKeys(values)) {
+		for _, t := range sortedKeys(values) {
 			parts = append(parts, with("const", values[t]))
 		}
 		return parts, false

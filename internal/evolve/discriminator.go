@@ -114,23 +114,14 @@ func constantTags(p place, property string) (tagMap, bool) {
 
 // listedMember returns the listed values of a member, whether or not it is required.
 func (p place) listedMember(name string) map[string]any {
-	variants, ok := expand(p)
-	if !ok || len(variants) == 0 {
-		return nil
-	}
+	variants, _ := expand(p)
 	out := map[string]any{}
 	for _, v := range variants {
-		members, ok := expand(v.property(name))
-		if !ok || len(members) == 0 {
+		values := v.property(name).unionValues()
+		if len(values) == 0 {
 			return nil
 		}
-		for _, m := range members {
-			values, limited := m.values()
-			if !limited {
-				return nil
-			}
-			maps.Copy(out, values)
-		}
+		maps.Copy(out, values)
 	}
 	return out
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"iter"
 	"net/url"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -86,7 +85,7 @@ func (n node) list(keyword string) []node {
 // sortedKeys returns the sorted keys of the object under keyword.
 func (n node) sortedKeys(keyword string) []string {
 	m, _ := n.object()[keyword].(map[string]any)
-	return slices.Sorted(mapKeys(m))
+	return sortedKeys(m)
 }
 
 // Find returns the member key.

@@ -22,7 +22,7 @@ func checkComparable(p pair, report func(string, string)) {
 		})
 	}
 	before, after := p.old.externalRefs(), p.new.externalRefs()
-	for _, ref := range slices.Sorted(mapKeys(after)) {
+	for _, ref := range sortedKeys(after) {
 		if !before[ref] {
 			report("", "refers to "+ref+", which is not in the schema")
 		}

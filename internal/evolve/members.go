@@ -82,7 +82,7 @@ func (c *comparison) comparePatterns(from, to place, found *findings) {
 			all[pattern] = true
 		}
 	}
-	for _, pattern := range slices.Sorted(mapKeys(all)) {
+	for _, pattern := range sortedKeys(all) {
 		first, _ := from.pattern(pattern, !c.live)
 		second, kept := to.pattern(pattern, false)
 		below := wire.Pointer("patternProperties", pattern)
@@ -114,7 +114,7 @@ func taggingOf(variants []place) tagging {
 	if len(objects) < 2 {
 		return tagging{}
 	}
-	for _, name := range slices.Sorted(mapKeys(objects[0].required())) {
+	for _, name := range sortedKeys(objects[0].required()) {
 		t := tagging{property: name, values: map[string]bool{}}
 		distinct := !slices.ContainsFunc(objects, func(v place) bool {
 			values := v.tagValues(name)
@@ -197,10 +197,12 @@ func (p place) tagValues(name string) map[string]any {
 	if p.types() != object || !p.required()[name] {
 		return nil
 	}
-	variants, ok := expand(p.property(name))
-	if !ok {
-		return nil
-	}
+	return p.property(name).unionValues()
+}
+
+// unionValues returns the listed values of all variants of p, or nil if any variant does not list its values.
+func (p place) unionValues() map[string]any {
+	variants, _ := expand(p)
 	out := map[string]any{}
 	for _, v := range variants {
 		values, limited := v.values()

@@ -35,7 +35,7 @@ func inputRequiredAdded(p pair, report func(string, string)) {
 		return
 	}
 	before := p.old.required()
-	for _, name := range slices.Sorted(mapKeys(p.new.required())) {
+	for _, name := range sortedKeys(p.new.required()) {
 		if !before[name] {
 			report(wire.Pointer("properties", name), "is required now")
 		}

@@ -1,15 +1,12 @@
 package evolve
 
 import (
-	"iter"
 	"maps"
 	"slices"
 	"strings"
 
 	"github.com/mcpe-gen/mcpe-gen/internal/schematree"
 )
-
-func mapKeys[V any](m map[string]V) iter.Seq[string] { return maps.Keys(m) }
 
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
 
@@ -194,7 +191,7 @@ func (p place) properties() []string {
 			}
 		}
 	}
-	return slices.Sorted(mapKeys(set))
+	return sortedKeys(set)
 }
 
 // property returns the schemas for a member.

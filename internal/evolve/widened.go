@@ -75,7 +75,7 @@ func payloadRequiredRemoved(p pair, report func(string, string)) {
 		return
 	}
 	now, there := p.new.required(), p.new.properties()
-	for _, name := range slices.Sorted(mapKeys(p.old.required())) {
+	for _, name := range sortedKeys(p.old.required()) {
 		if !now[name] && (slices.Contains(there, name) || !slices.Contains(p.old.properties(), name)) {
 			report(wire.Pointer("properties", name), "was required and may now be absent")
 		}
