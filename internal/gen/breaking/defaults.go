@@ -2,9 +2,9 @@ package breaking
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
+	"github.com/mcpe-gen/mcpe-gen/internal/gen/schema"
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
@@ -21,7 +21,7 @@ func payloadDefaultChanged(old, new side, report func(source.Range, source.Diagn
 func privateChanged(old, new side, report func(source.Range, source.Diagnostic)) {
 	old.in.walk(old, new, "private members", func(w *walk) {
 		w.compareMember = func(name string, _, member *schemaPair) []remark {
-			was, is := findKeyword(member.before.views, "x-private"), findKeyword(member.after.views, "x-private")
+			was, is := schema.FindKeyword(member.before.views, "x-private"), schema.FindKeyword(member.after.views, "x-private")
 			at, words := nameRange(member.after.schemas[0]), "payload field %q was private, and all callers see it now"
 			switch {
 			case (was == nil) == (is == nil):
@@ -38,7 +38,7 @@ func privateChanged(old, new side, report func(source.Range, source.Diagnostic))
 func compareDefaults(old, new side, what string) *walk {
 	return old.in.walk(old, new, what+" defaults", func(w *walk) {
 		w.compareMember = func(name string, object, member *schemaPair) []remark {
-			if isRequired(object.after.views, name) && isRequired(object.before.views, name) {
+			if schema.Requires(object.after.views, name) && schema.Requires(object.before.views, name) {
 				return nil
 			}
 			return defaultRemark(new, what, name, member)
@@ -48,7 +48,7 @@ func compareDefaults(old, new side, what string) *walk {
 
 // defaultRemark returns a remark if the default of an optional member changed.
 func defaultRemark(new side, what, name string, member *schemaPair) []remark {
-	was, is := findKeyword(member.before.views, "default"), findKeyword(member.after.views, "default")
+	was, is := schema.FindKeyword(member.before.views, "default"), schema.FindKeyword(member.after.views, "default")
 	found := func(at source.Range, words string) []remark {
 		return []remark{{wire.Pointer(name), new.of.label(at), func(path string) string { return fmt.Sprintf(words, what, path[1:]) }}}
 	}
@@ -62,21 +62,4 @@ func defaultRemark(new side, what, name string, member *schemaPair) []remark {
 		return found(is.Range, "%s %q has the default "+quoted(is)+" now; left out it had none")
 	}
 	return found(is.Range, "the default of %s %q went from "+quoted(was)+" to "+quoted(is))
-}
-
-// isRequired reports whether any view of an object requires the member.
-func isRequired(views []*source.Node, name string) bool {
-	return slices.ContainsFunc(views, func(view *source.Node) bool {
-		return slices.ContainsFunc(view.ItemsAt("required"), func(r *source.Node) bool { return r.Text == name })
-	})
-}
-
-// findKeyword returns the first value of a keyword in the views, or nil.
-func findKeyword(views []*source.Node, keyword string) *source.Node {
-	for _, view := range views {
-		if v := view.Get(keyword); v != nil {
-			return v
-		}
-	}
-	return nil
 }

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/ir"
@@ -26,8 +25,6 @@ var goRules = []rule.Rule{
 	{ID: goType, Category: Source, Purpose: "A type, field or constant of the generated package is something else."},
 	{ID: goServer, Category: Source, Purpose: "An event type is registered in another way: its source changed."},
 }
-
-func count(n int) string { return strconv.Itoa(n) }
 
 // compareGo compares the generated packages.
 func (c *comparison) compareGo() {
@@ -91,15 +88,9 @@ func (c *comparison) compareNames(old, now *Package, before, after api) {
 		switch {
 		case !kept && was.owner != "" && !owner: // reported once, for the type
 		case !kept:
-			at, related := after.decls[was.owner].at, true
-			if was.owner == "" {
-				at, related = old.label(was.at), false
-			} else {
-				at = now.label(at)
-			}
-			d := source.Diagnostic{Message: was.what + " is gone"}
-			if related {
-				d = d.WithRelated(old.label(was.at), "it was here")
+			at, d := old.label(was.at), source.Diagnostic{Message: was.what + " is gone"}
+			if was.owner != "" {
+				at, d = now.label(after.decls[was.owner].at), d.WithRelated(at, "it was here")
 			}
 			c.report(goName, at, was.event, name, d)
 		case was.what == "registration" && was.form != is.form:

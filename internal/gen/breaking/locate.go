@@ -2,6 +2,7 @@ package breaking
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/schema"
@@ -20,7 +21,7 @@ func locate(set *schema.Set, root *source.Node, pointer string) (n *source.Node,
 		views := set.Views(here...)
 		next := subschemas(views, tokens[:n]...)
 		if len(next) == 0 {
-			if v := findKeyword(views, tokens[0]); v != nil {
+			if v := schema.FindKeyword(views, tokens[0]); v != nil {
 				return v.Parent, false
 			}
 			return here[0], false
@@ -96,5 +97,5 @@ func summarize(subjects []string) string {
 	case 2:
 		return strings.Join(subjects, " and ")
 	}
-	return subjects[0] + " and " + count(len(subjects)-1) + " more places"
+	return subjects[0] + " and " + strconv.Itoa(len(subjects)-1) + " more places"
 }

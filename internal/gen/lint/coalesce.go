@@ -1,6 +1,7 @@
 package lint
 
 import (
+	"github.com/mcpe-gen/mcpe-gen/internal/gen/schema"
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
@@ -14,7 +15,7 @@ func coalesceKeyOptional(p *pass) {
 			here := []*source.Node{e.Payload}
 			tokens, _ := wire.SplitPointer(key)
 			for i, token := range tokens {
-				if !p.requiresAny(here, token) {
+				if !schema.Requires(p.set.Views(here...), token) {
 					_, at := e.Node.Get("x-coalesce").Key()
 					p.addFinding(at, e, "add it to required", "%s of the key may be absent: %q is not required", key, token)
 					break
@@ -23,14 +24,4 @@ func coalesceKeyOptional(p *pass) {
 			}
 		}
 	}
-}
-
-// requiresAny reports whether any schema of an object requires the member.
-func (p *pass) requiresAny(objects []*source.Node, name string) bool {
-	for _, n := range objects {
-		if p.requiresMember(n, name) {
-			return true
-		}
-	}
-	return false
 }

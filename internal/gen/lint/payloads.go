@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/mcpe-gen/mcpe-gen/internal/gen/schema"
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
 	"github.com/mcpe-gen/mcpe-gen/internal/schematree"
 )
@@ -134,7 +135,7 @@ func (s *site) objectLabel() string {
 
 func idOptional(p *pass) {
 	for _, s := range p.memberSites() {
-		if s.side&payloadSide == 0 || !s.isID() || p.requiresMember(s.owner.node, s.property) {
+		if s.side&payloadSide == 0 || !s.isID() || schema.Requires(p.set.Views(s.owner.node), s.property) {
 			continue
 		}
 		// The list may be in a schema around allOf.

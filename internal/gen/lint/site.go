@@ -142,27 +142,12 @@ func sidesOf(set *schema.Set) map[*source.Node]side {
 // findKeyword returns the value of the first keyword found in n or a schema that applies to the same value. It returns
 // nil if it does not find one.
 func (c *checker) findKeyword(n *source.Node, keywords ...string) *source.Node {
-	for _, view := range c.set.Views(n) {
-		for _, keyword := range keywords {
-			if v := view.Get(keyword); v != nil {
-				return v
-			}
-		}
-	}
-	return nil
+	return schema.FindKeyword(c.set.Views(n), keywords...)
 }
 
 // declaresType reports whether n declares a type that includes the JSON type.
 func (c *checker) declaresType(n *source.Node, kind string) bool {
 	return slices.ContainsFunc(c.set.Views(n), func(view *source.Node) bool {
 		return view.Get("type") != nil && schematree.Declared(view)&schematree.Named(kind) != 0
-	})
-}
-
-// requiresMember reports whether the object n requires the member called name.
-func (c *checker) requiresMember(n *source.Node, name string) bool {
-	return slices.ContainsFunc(c.set.Views(n), func(view *source.Node) bool {
-		list := view.Get("required")
-		return list != nil && slices.ContainsFunc(list.Items, func(item *source.Node) bool { return item.Text == name })
 	})
 }

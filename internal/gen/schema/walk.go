@@ -1,6 +1,8 @@
 package schema
 
 import (
+	"slices"
+
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
 	"github.com/mcpe-gen/mcpe-gen/internal/schematree"
 )
@@ -29,6 +31,25 @@ func (s *Set) Views(of ...*source.Node) []*source.Node {
 		}
 	}
 	return all
+}
+
+// FindKeyword returns the first value of any of the keywords in the schemas of a value, or nil.
+func FindKeyword(schemas []*source.Node, keywords ...string) *source.Node {
+	for _, n := range schemas {
+		for _, keyword := range keywords {
+			if v := n.Get(keyword); v != nil {
+				return v
+			}
+		}
+	}
+	return nil
+}
+
+// Requires reports whether any of the schemas of an object requires the member.
+func Requires(schemas []*source.Node, name string) bool {
+	return slices.ContainsFunc(schemas, func(n *source.Node) bool {
+		return slices.ContainsFunc(n.ItemsAt("required"), func(required *source.Node) bool { return required.Text == name })
+	})
 }
 
 // Target returns the target of the $ref of n. If n has no valid $ref, it returns false.
