@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"slices"
 	"strings"
 	"testing"
@@ -203,6 +204,22 @@ func opensDurable(t *testing.T, url string, o jetstream.Options, well bool, name
 	}
 }
 
+// A slowDialer opens connections on which all that comes is late.
+type slowDialer struct{}
+
+func (slowDialer) Dial(network, address string) (net.Conn, error) {
+	c, err := net.Dial(network, address)
+	return slowConn{c}, err
+}
+
+type slowConn struct{ net.Conn }
+
+func (c slowConn) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	time.Sleep(20 * time.Millisecond)
+	return n, err
+}
+
 // JS-34, JS-42: a missing right is named.
 func TestExamineRights(t *testing.T) {
 	o := options(t.TempDir())
@@ -216,7 +233,8 @@ func TestExamineRights(t *testing.T) {
 	if _, err := store.Cluster(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	r := examine(t, s.ClientURL(), jetstream.Options{Single: true, Connect: []nats.Option{nats.UserInfo("u", "p")}}, jetstream.Checkup{})
+	// The server is far away: a denial takes its time.
+	r := examine(t, s.ClientURL(), jetstream.Options{Single: true, Connect: []nats.Option{nats.UserInfo("u", "p"), nats.SetCustomDialer(slowDialer{})}}, jetstream.Checkup{})
 	for _, subject := range []string{"publish to mcpe.s.c.b.checkup", "publish to $JS.API.STREAM.MSG.GET.MCPE_S", "subscribe to mcpe.t.*.*"} {
 		finds(t, r, checkup.Fail, "rights", subject)
 	}
