@@ -290,6 +290,19 @@ events:
 	}
 }
 
+// A changed default is reported for each event type whose payload has the member, though all share one schema.
+func TestSharedMember(t *testing.T) {
+	file := func(def string) string {
+		return "version: 1\nschemas:\n  Base: {type: object, properties: {x: {type: string" + def + "}}}\nevents:\n" +
+			"  - {name: a, description: A., inputSchema: {type: object}, payloadSchema: {$ref: '#/schemas/Base'}}\n" +
+			"  - {name: b, description: B., inputSchema: {type: object}, payloadSchema: {type: object, allOf: [{$ref: '#/schemas/Base'}]}}\n"
+	}
+	want := "new.yaml:3:64: error PAYLOAD_DEFAULT_CHANGED: a and b: payload field \"x\" has the default \"y\" now; left out it had none\n"
+	if diff := cmp.Diff(want, text(compare(t, file(""), file(", default: y")))); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
 // The work for a union grows with its variants and members, but not with their product.
 func TestUnionOfManyVariants(t *testing.T) {
 	allocations := func(variants int) float64 {
