@@ -63,6 +63,11 @@ func holder(members ...string) string {
 	return `{"type":"object","properties":{` + strings.Join(list, ",") + `}}`
 }
 
+// levels is an enumeration of three values with names, of which the first is given.
+func levels(values, first string) string {
+	return `{"type":"integer","enum":[` + values + `],"x-enum-varnames":["` + first + `","Middle","High"]}`
+}
+
 // Objects of three or more members, enumerations of three or more values and unions that occur twice are written once,
 // the outermost ones first. An inner one that occurs elsewhere too is shared as well.
 func TestRepeatedObjectsAreShared(t *testing.T) {
@@ -90,6 +95,8 @@ func TestRepeatedObjectsAreShared(t *testing.T) {
 			[]string{"schemas:\n  Day:", "day: {$ref: '#/schemas/Day'}", "due: {$ref: '#/schemas/Day', description: When.}"}, nil},
 		{"values of another name", nil, []string{holder("day", days, "order", holder("day", `{"title":"Day","enum":[1,2,3]}`)), holder("day", days, "order", holder("day", `{"enum":[1,2,3]}`))},
 			[]string{"day: {$ref: '#/schemas/Day'}", "day: {$ref: '#/schemas/DayOfOrder'}"}, nil},
+		{"names of values", nil, []string{holder("speed", levels("1,2,3", "Low")), holder("state", levels("1,2,3", "Off"), "on", levels("3,2,1", "Low"))}, nil, []string{"schemas:"}},
+		{"same names of values", nil, []string{holder("speed", levels("1,2,3", "Low")), holder("speed", levels("1,2,3", "Low"))}, []string{"speed: {$ref: '#/schemas/Speed'}"}, nil},
 		{"two values", nil, []string{holder("day", `{"enum":["mon","tue"]}`), holder("day", `{"enum":["mon","tue"]}`)}, nil, []string{"schemas:"}},
 		{"union", nil, []string{holder("id", `{"anyOf":[{"type":"string"},{"type":"integer"}]}`), holder("id", `{"anyOf":[{"type":"string"},{"type":"integer"}]}`)},
 			[]string{"  ID:\n    anyOf:", "id: {$ref: '#/schemas/ID'}"}, nil},

@@ -58,15 +58,16 @@ func (s *Shapes) Number(n *source.Node) int {
 // skeleton returns the keywords of a schema that determine its shape. Numbers replace its subschemas.
 func (s *Shapes) skeleton(n *source.Node) *source.Node {
 	out := &source.Node{Kind: source.Object}
+	named := n.Get("x-enum-varnames") != nil // the names belong to the values by their order
 	for _, m := range n.Members {
 		k, known := schematree.Any.Keyword(m.Key)
 		v := source.CopySchemas(k, m.Value, func(inner *source.Node) *source.Node {
 			return &source.Node{Kind: source.Number, Text: strconv.Itoa(s.Number(inner))}
 		})
-		if slices.Contains(unordered, m.Key) && !s.exact {
+		if slices.Contains(unordered, m.Key) && !s.exact && !(named && m.Key == "enum") {
 			v = &source.Node{Kind: v.Kind, Text: v.Text, Items: slices.SortedFunc(slices.Values(v.Items), func(a, b *source.Node) int { return strings.Compare(a.Text, b.Text) })}
 		}
-		if s.exact || (known || GeneratorOnly(m.Key)) && !slices.Contains(documentation, m.Key) && !IsName(m) {
+		if s.exact || (known || slices.Contains(ownKeys, m.Key)) && !slices.Contains(documentation, m.Key) && !IsName(m) {
 			out.Members = append(out.Members, source.Member{Key: m.Key, Value: v})
 		}
 	}
