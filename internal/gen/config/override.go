@@ -51,7 +51,7 @@ func (l *loader) readSilences(root *source.Node) {
 			code, ok := source.Lookup(s.Code)
 			switch {
 			case !ok:
-				l.ReportOnce(source.New("MCPE407", at.Range, "there is no code %s", s.Code))
+				l.ReportOnce(source.New("MCPE407", at.Range, "unknown code %s", s.Code))
 			case code.Severity == source.Error:
 				l.ReportOnce(source.New("MCPE407", at.Range, "%s is an error, and errors are not silenced", s.Code))
 			}

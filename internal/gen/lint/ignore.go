@@ -92,7 +92,7 @@ func exceptionsOf(root *source.Node, content []byte) ([]*exception, []source.Dia
 }
 
 func unknownRule(at source.Range, id string, ids []string) source.Diagnostic {
-	d := source.New("MCPE551", at, "there is no rule %q", id)
+	d := source.New("MCPE551", at, "unknown rule %q", id)
 	if near := suggest.Nearest(id, ids); near != "" {
 		return d.WithHint("did you mean %s?", near)
 	}

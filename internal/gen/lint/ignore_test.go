@@ -25,7 +25,7 @@ func TestExceptions(t *testing.T) {
 		{"without a rule", "  - name: good # mcpe:ignore\n",
 			"events.yaml:3:16: error MCPE550: the comment names no rule (write # mcpe:ignore RULE reason)\n"},
 		{"unknown rule", "  - name: good # mcpe:ignore EVENT_NAME_STILE because\n",
-			"events.yaml:3:16: warning MCPE551: there is no rule \"EVENT_NAME_STILE\" (did you mean EVENT_NAME_STYLE?)\n"},
+			"events.yaml:3:16: warning MCPE551: unknown rule \"EVENT_NAME_STILE\" (did you mean EVENT_NAME_STYLE?)\n"},
 		{"unused", "  - name: good # mcpe:ignore EVENT_NAME_STYLE because\n",
 			"events.yaml:3:16: warning MCPE552: nothing on the line violates EVENT_NAME_STYLE (remove the comment)\n"},
 		{"a rule that is not asked", "  - name: good # mcpe:ignore URI_FORMAT because\n", ""},
