@@ -44,8 +44,8 @@ func chosenType(s, now side, change evolve.Change) (string, bool) {
 	}
 }
 
-// goType returns the Go type that the author chose for the values of a schema with the given views. For inputs, it ignores types of
-// formats that the runtime asserts.
+// goType returns the Go type that the author chose for the values of a schema with the given views. For inputs, it
+// ignores types of formats that the runtime asserts.
 func (s side) goType(views []*source.Node, input bool) (ir.GoType, bool) {
 	for _, view := range views {
 		if g, err := ir.ParseGoType(view.Word("x-go-type")); err == nil {

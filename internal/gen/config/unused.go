@@ -30,8 +30,9 @@ func (c *Config) Record(dir string, set *schema.Set) {
 	}
 }
 
-// Unused returns a diagnostic for each setting that had no effect on the recorded sets. The usual cause is that a name is
-// misspelled or has changed. If some is true, not all files were read, and Unused considers only overrides for read files.
+// Unused returns a diagnostic for each setting that had no effect on the recorded sets. The usual cause is that a name
+// is misspelled or has changed. If some is true, not all files were read, and Unused considers only overrides for read
+// files.
 func (c *Config) Unused(some bool) []source.Diagnostic {
 	found := c.Overrides.Unused(some)
 	if some {

@@ -20,8 +20,8 @@ import (
 
 // A Form is the JSON Schema of a format. Diagnostics call a value by the title of its schema or, if that has none, by
 // its key. The keyword errorMessage completes a sentence about a value that breaks a pattern, and can end with a remedy
-// in parentheses. The keyword x-code is the code of the diagnostic. The keyword x-remedies maps words
-// that people write instead of those of an enum to remedies. A number has both a minimum and a maximum, or neither.
+// in parentheses. The keyword x-code is the code of the diagnostic. The keyword x-remedies maps words that
+// people write instead of those of an enum to remedies. A number has both a minimum and a maximum, or neither.
 type Form struct {
 	text     *source.Node
 	compiled func() *jsonschema.Schema

@@ -102,11 +102,11 @@ func (l *loader) subscription(n *source.Node) Subscription {
 	}
 	s.Arguments, _ = Canonical(nil)
 	if a := n.Get("arguments"); a != nil {
-		form, ok := Canonical(a.JSON())
+		canonical, ok := Canonical(a.JSON())
 		if !ok {
 			l.wrong(a, "write numbers in the range of a float64", "arguments have no canonical JSON")
 		}
-		s.Arguments = form
+		s.Arguments = canonical
 	}
 	return s
 }
