@@ -63,13 +63,13 @@ func judgedRows(versions map[string]string) []judged {
 func result(r *verdict.Report) string {
 	by := map[verdict.Outcome][]string{}
 	for _, f := range r.Findings {
-		by[f.Outcome] = append(by[f.Outcome], f.ID+" "+f.Title)
+		by[f.Outcome] = append(by[f.Outcome], "`"+f.Name+"`")
 	}
 	cell := func(o verdict.Outcome) string {
 		if len(by[o]) == 0 {
 			return "none"
 		}
-		return strings.Join(by[o], "; ")
+		return strings.Join(by[o], ", ")
 	}
 	return cell(verdict.Fail) + " | " + cell(verdict.Advice)
 }

@@ -93,7 +93,7 @@ var requirementRow = regexp.MustCompile(`(?m)^\| ((?:[A-Z]+-)+[0-9]+[a-z]?|D[0-9
 func described(checks []verdict.Check) map[string]string {
 	by := map[string]string{}
 	for _, c := range checks {
-		text := c.Title
+		text := "`" + c.Name + "` " + c.Title
 		for _, f := range c.Flags {
 			text += " `" + f + "`"
 		}

@@ -33,6 +33,8 @@ const (
 
 // A check tests one requirement.
 type check struct {
+	// name identifies the check.
+	name string
 	// id is the requirement's ID in docs/requirements.md.
 	id string
 	// title describes what the server does if the check passes.
@@ -59,19 +61,23 @@ func checks() []check {
 // Checks describes all checks in execution order.
 func Checks() (all []verdict.Check) {
 	for _, c := range checks() {
-		v := verdict.Check{ID: c.id, Title: c.title, Advice: c.advice}
-		for _, n := range []struct {
-			need need
-			flag string
-		}{{needReceiver, "--listen"}, {needToken, "--token"}, {needOther, "--other-token"}, {needSSRF, "--ssrf"},
-			{needSlow, "--slow"}, {needRestart, "--restart"}} {
-			if c.needs&n.need != 0 {
-				v.Flags = append(v.Flags, n.flag)
-			}
-		}
-		all = append(all, v)
+		all = append(all, c.describe())
 	}
 	return all
+}
+
+func (c check) describe() verdict.Check {
+	v := verdict.Check{Name: c.name, ID: c.id, Title: c.title, Advice: c.advice}
+	for _, n := range []struct {
+		need need
+		flag string
+	}{{needReceiver, "--listen"}, {needToken, "--token"}, {needOther, "--other-token"}, {needSSRF, "--ssrf"},
+		{needSlow, "--slow"}, {needRestart, "--restart"}} {
+		if c.needs&n.need != 0 {
+			v.Flags = append(v.Flags, n.flag)
+		}
+	}
+	return v
 }
 
 // tryCheck runs one check and returns its finding.
@@ -98,7 +104,7 @@ func (r *run) runCheck(ctx context.Context, c check, lacks error) verdict.Findin
 		// The server did not answer, or its answer is not a message.
 		err = &verdict.Violation{Expected: "an answer", Got: err.Error(), Request: r.lastExchange.request, Answer: r.lastExchange.answer.raw}
 	}
-	return r.Finding(c.id, c.title, c.advice, err)
+	return r.Finding(c.describe(), err)
 }
 
 // interrupt records the request that was unanswered when the run ended, and returns the error for the check that sent

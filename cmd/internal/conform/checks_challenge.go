@@ -14,16 +14,16 @@ import (
 // challengeChecks run late because a server limits a caller's failed challenges and then rejects further challenges for
 // a while.
 var challengeChecks = []check{
-	{id: "VER-2", title: "a wrong answer to the challenge is challenge_failed", needs: needHook, run: checkMistake},
-	{id: "VER-2", title: "an error as answer to the challenge is a CallbackEndpointError",
+	{name: "challenge-wrong", id: "VER-2", title: "A wrong response to the challenge fails with the reason challenge_failed", needs: needHook, run: checkMistake},
+	{name: "challenge-error", id: "VER-2", title: "An error response to the challenge fails with CallbackEndpointError",
 		needs: needHook, run: checkFailing},
-	{id: "VER-2", title: "the challenge with another status than 2xx is not an answer", needs: needHook,
+	{name: "challenge-status", id: "VER-2", title: "The challenge in a response with a status other than 2xx does not verify a callback", needs: needHook,
 		run: answersFail([]challengeAnswer{{500, `{"challenge":%s}`}, {404, `{"challenge":%s}`}, {302, `{"challenge":%s}`}})},
-	{id: "VER-2", title: "2xx without the challenge is not an answer", needs: needHook,
+	{name: "challenge-missing", id: "VER-2", title: "A 2xx response without the challenge does not verify a callback", needs: needHook,
 		run: answersFail([]challengeAnswer{{200, ""}, {200, `{"nonce":%s}`}, {200, `{"challenge":[%s]}`}})},
-	{id: "ERR-1", title: "nothing that an endpoint says is passed on", needs: needHook, run: checkPassedOn},
-	{id: "SSRF-2", title: "a redirect is not followed", needs: needHook, run: checkRedirect},
-	{id: "VER-2", title: "a callback that does not answer its challenge is refused within ten seconds", needs: needHook, run: checkSilent},
+	{name: "endpoint-text-subscribe", id: "ERR-1", title: "Errors do not contain text from the response of a callback", needs: needHook, run: checkPassedOn},
+	{name: "challenge-redirect", id: "SSRF-2", title: "The server does not follow a redirect of a challenge", needs: needHook, run: checkRedirect},
+	{name: "challenge-timeout", id: "VER-2", title: "The server refuses a callback that does not respond to its challenge within ten seconds", needs: needHook, run: checkSilent},
 }
 
 func isChallenge(p post) bool { return p.kind == wire.EnvelopeVerification }

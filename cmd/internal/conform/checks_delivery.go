@@ -15,40 +15,40 @@ import (
 const needHook = needWebhook | needReceiver | needMain
 
 var deliveryChecks = []check{
-	{id: "HOOK-2", title: "a delivery is signed and has its headers", needs: needHook, run: eachDelivery(checkHeaders)},
-	{id: "HOOK-1", title: "a delivery is one occurrence in JSON of at most 256 KiB",
+	{name: "delivery-signed", id: "HOOK-2", title: "A delivery is signed and has its headers", needs: needHook, run: eachDelivery(checkHeaders)},
+	{name: "delivery-body", id: "HOOK-1", title: "A delivery contains one occurrence as JSON of at most 256 KiB",
 		needs: needHook, run: eachDelivery(checkBody)},
-	{id: "OCC-2", title: "an eventId of a delivery fits a header",
+	{name: "delivery-event-id", id: "OCC-2", title: "The eventId of a delivery fits into a header",
 		needs: needHook, run: eachDelivery(func(r *run, p post) error {
 			return fitsHeader(r.hook, occurrence{p.body, p.exchange(r.mainSubscription.made)})
 		})},
-	{id: "OCC-4", title: "the data of a delivery is valid under payloadSchema",
+	{name: "delivery-data", id: "OCC-4", title: "The data of a delivery is valid against payloadSchema",
 		needs: needHook, run: eachDelivery(func(r *run, p post) error {
 			return validData(r.hook, occurrence{p.body, p.exchange(r.mainSubscription.made)})
 		})},
-	{id: "HOOK-6", title: "a delivery carries the cursor",
+	{name: "delivery-cursor", id: "HOOK-6", title: "A delivery has a cursor",
 		needs: needHook, run: eachDelivery(func(r *run, p post) error {
 			_, err := stringOrNull(p.exchange(r.mainSubscription.made), p.body, "cursor")
 			return err
 		})},
-	{id: "D10", title: "the webhook-id of an occurrence is its eventId",
+	{name: "delivery-webhook-id", id: "D10", title: "The webhook-id of an occurrence is its eventId",
 		needs: needHook, advice: true, run: eachDelivery(checkWebhookID)},
-	{id: "HOOK-3", title: "a delivery that was refused is signed and sent again under its webhook-id",
+	{name: "retry-signed", id: "HOOK-3", title: "The server signs a refused delivery again and keeps its webhook-id",
 		needs: needHook, run: checkRetry},
-	{id: "SUB-5", title: "after a rotation deliveries are signed with the new secret and the old one",
+	{name: "rotation-signatures", id: "SUB-5", title: "After a rotation, the new and the old secret sign deliveries",
 		needs: needHook, run: checkRotation},
-	{id: "SSRF-2", title: "a redirect of a delivery is not followed", needs: needHook, run: checkDeliveryRedirect},
+	{name: "delivery-redirect", id: "SSRF-2", title: "The server does not follow a redirect of a delivery", needs: needHook, run: checkDeliveryRedirect},
 }
 
 var endChecks = []check{
-	{id: "SUB-9", title: "events/unsubscribe of an unknown key is NotFound or {}",
+	{name: "unsubscribe-unknown", id: "SUB-9", title: "Unsubscribing an unknown key fails with NotFound or returns {}",
 		needs: needHook, run: checkUnknownKey},
-	{id: "SUB-9", title: "events/unsubscribe without a URL is InvalidParams",
+	{name: "unsubscribe-url-missing", id: "SUB-9", title: "Unsubscribing without a URL fails with InvalidParams",
 		needs: needHook, run: checkUnsubscribeForm},
-	{id: "SUB-9", title: "events/unsubscribe of another key ends nothing", needs: needHook, run: checkOtherKeys},
-	{id: "SUB-9", title: "a key that was ended may have another subscription", needs: needHook, run: checkEndedKey},
-	{id: "SUB-9", title: "events/unsubscribe ends a subscription", needs: needHook, run: checkUnsubscribe},
-	{id: "SUB-9", title: "events/unsubscribe ends what waits for another attempt", needs: needHook, run: checkUnsubscribeRefused},
+	{name: "unsubscribe-other-key", id: "SUB-9", title: "Unsubscribing another key does not end the subscription", needs: needHook, run: checkOtherKeys},
+	{name: "unsubscribe-subscribe", id: "SUB-9", title: "An ended key can be subscribed again", needs: needHook, run: checkEndedKey},
+	{name: "unsubscribe-ends", id: "SUB-9", title: "Unsubscribing ends the subscription", needs: needHook, run: checkUnsubscribe},
+	{name: "unsubscribe-retries", id: "SUB-9", title: "Unsubscribing ends pending retries", needs: needHook, run: checkUnsubscribeRefused},
 }
 
 func isOccurrence(p post) bool { return p.kind == "" }

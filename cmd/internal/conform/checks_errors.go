@@ -8,26 +8,26 @@ import (
 )
 
 var errorChecks = []check{
-	{id: "CAP-2", title: "an unknown method is MethodNotFound", run: checkUnknownMethod},
-	{id: "POLL-1", title: "a poll without a name is InvalidParams", needs: needPoll, run: unnamed(wire.MethodPoll)},
-	{id: "POLL-1", title: "a poll of an unknown event type is NotFound",
+	{name: "method-unknown", id: "CAP-2", title: "An unknown method fails with MethodNotFound", run: checkUnknownMethod},
+	{name: "poll-name-missing", id: "POLL-1", title: "A poll without a name fails with InvalidParams", needs: needPoll, run: unnamed(wire.MethodPoll)},
+	{name: "poll-name-unknown", id: "POLL-1", title: "A poll of an unknown event type fails with NotFound",
 		needs: needPoll, run: unknownEvent(wire.MethodPoll)},
-	{id: "POLL-1", title: "a poll with arguments that do not fit is InvalidParams",
+	{name: "poll-arguments", id: "POLL-1", title: "A poll with invalid arguments fails with InvalidParams",
 		needs: needPoll, run: unfitArguments(wire.MethodPoll)},
-	{id: "POLL-6", title: "a poll of a type without poll is Unsupported",
+	{name: "poll-unsupported", id: "POLL-6", title: "A poll of a type without poll fails with Unsupported",
 		run: otherMode(wire.MethodPoll, wire.ModePoll)},
-	{id: "PUSH-1", title: "a stream without a name is InvalidParams", needs: needPush, run: unnamed(wire.MethodStream)},
-	{id: "PUSH-1", title: "a stream of an unknown event type is NotFound, and no stream",
+	{name: "stream-name-missing", id: "PUSH-1", title: "A stream without a name fails with InvalidParams", needs: needPush, run: unnamed(wire.MethodStream)},
+	{name: "stream-name-unknown", id: "PUSH-1", title: "A stream of an unknown event type fails with NotFound and does not begin",
 		needs: needPush, run: unknownEvent(wire.MethodStream)},
-	{id: "PUSH-1", title: "a stream with arguments that do not fit is InvalidParams",
+	{name: "stream-arguments", id: "PUSH-1", title: "A stream with invalid arguments fails with InvalidParams",
 		needs: needPush, run: unfitArguments(wire.MethodStream)},
-	{id: "LIST-3", title: "a stream of a type without push is Unsupported",
+	{name: "stream-unsupported", id: "LIST-3", title: "A stream of a type without push fails with Unsupported",
 		run: otherMode(wire.MethodStream, wire.ModePush)},
 }
 
 // lastChecks examine the whole run.
 var lastChecks = []check{
-	{id: "D2", title: "all errors are of one family of codes", run: checkFamily},
+	{name: "error-family", id: "D2", title: "All errors use one family of codes", run: checkFamily},
 }
 
 const noSuchEvent = "mcpe-gen.conform.no-such-event"

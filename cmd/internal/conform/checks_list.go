@@ -12,21 +12,21 @@ import (
 )
 
 var listChecks = []check{
-	{id: "CAP-1", title: "the events capability is advertised", run: checkCapability},
-	{id: "CAP-1", title: "listChanged of the capability is true or false", run: checkListChanged},
-	{id: "LIST-1", title: "events/list answers with pages that end", run: checkPages},
-	{id: "LIST-1", title: "an unknown page cursor is InvalidParams", advice: true, run: checkPageCursor},
-	{id: "LIST-2", title: "each descriptor has its members", run: checkDescriptors},
-	{id: "LIST-2", title: "names are of 1 to 128 of A-Z a-z 0-9 _ . -", advice: true, run: checkNames},
-	{id: "LIST-2", title: "the schemas of each descriptor are JSON Schemas", run: checkSchemas},
-	{id: "LIST-2", title: "the order of the list is stable", run: checkOrder},
-	{id: "EVOL-4", title: "a fingerprint is that of the published schemas", advice: true, run: checkFingerprint},
-	{id: "CAP-3", title: "a caller need not declare the extension", run: checkUndeclared},
-	{id: "CAP-4", title: "unknown members of params are ignored", run: checkUnknownMembers},
-	{id: "CAP-6", title: "an id comes back with its type and value", run: checkIDs},
-	{id: "CAP-6", title: "an id comes back byte for byte", advice: true, run: checkIDBytes},
-	{id: "D3", title: "resultType is complete where it is sent", run: checkResultType},
-	{id: "D3", title: "resultType is sent on the stateless revision", advice: true, run: checkResultTypeSent},
+	{name: "capability", id: "CAP-1", title: "The server advertises the events capability", run: checkCapability},
+	{name: "capability-list-changed", id: "CAP-1", title: "listChanged of the capability is a boolean", run: checkListChanged},
+	{name: "list-pages", id: "LIST-1", title: "events/list returns pages that end", run: checkPages},
+	{name: "list-cursor-unknown", id: "LIST-1", title: "An unknown page cursor fails with InvalidParams", advice: true, run: checkPageCursor},
+	{name: "list-descriptors", id: "LIST-2", title: "Each descriptor has its members", run: checkDescriptors},
+	{name: "list-names", id: "LIST-2", title: "Names have 1 to 128 characters of A-Z a-z 0-9 _ . -", advice: true, run: checkNames},
+	{name: "list-schemas", id: "LIST-2", title: "The schemas of each descriptor are JSON Schemas", run: checkSchemas},
+	{name: "list-order", id: "LIST-2", title: "The order of the list is stable", run: checkOrder},
+	{name: "list-fingerprint", id: "EVOL-4", title: "A fingerprint matches the published schemas", advice: true, run: checkFingerprint},
+	{name: "extension-undeclared", id: "CAP-3", title: "A caller need not declare the extension", run: checkUndeclared},
+	{name: "poll-unknown-members", id: "CAP-4", title: "A poll ignores unknown members", run: checkUnknownMembers},
+	{name: "id-value", id: "CAP-6", title: "A response has the type and value of the request's id", run: checkIDs},
+	{name: "id-bytes", id: "CAP-6", title: "A response has the bytes of the request's id", advice: true, run: checkIDBytes},
+	{name: "result-type", id: "D3", title: "resultType is complete where it is present", run: checkResultType},
+	{name: "result-type-present", id: "D3", title: "Results of the stateless revision have resultType", advice: true, run: checkResultTypeSent},
 }
 
 func checkCapability(_ context.Context, r *run) error {

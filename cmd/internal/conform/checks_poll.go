@@ -9,19 +9,19 @@ import (
 )
 
 var pollChecks = []check{
-	{id: "POLL-2", title: "the answer of a poll has all members", needs: needPoll, run: checkPollShape},
-	{id: "CUR-2", title: "without a cursor a poll starts from now and brings one", needs: needPoll, run: checkFromNow},
-	{id: "CUR-3", title: "a type returns cursors always or never", needs: needPoll, run: checkCursorsAlways},
-	{id: "CUR-7", title: "a malformed cursor is answered with a fresh one and truncated",
+	{name: "poll-result", id: "POLL-2", title: "The result of a poll has all members", needs: needPoll, run: checkPollShape},
+	{name: "poll-from-now", id: "CUR-2", title: "A poll without a cursor begins at the present and returns a cursor", needs: needPoll, run: checkFromNow},
+	{name: "poll-cursors", id: "CUR-3", title: "A type always returns cursors, or never", needs: needPoll, run: checkCursorsAlways},
+	{name: "poll-cursor-malformed", id: "CUR-7", title: "A poll with a malformed cursor returns a new cursor and sets truncated",
 		needs: needPoll | needReplay, run: checkMalformed},
-	{id: "CUR-7", title: "the cursor of another type is not an error", needs: needPoll | needReplay, run: checkForeign},
-	{id: "POLL-4", title: "maxEvents below 1 is InvalidParams",
+	{name: "poll-cursor-foreign", id: "CUR-7", title: "A poll with the cursor of another type does not fail", needs: needPoll | needReplay, run: checkForeign},
+	{name: "poll-max-events-zero", id: "POLL-4", title: "A maxEvents below 1 fails with InvalidParams",
 		needs: needPoll, run: refusedParams("maxEvents", 0, -1, "x")},
-	{id: "POLL-4", title: "a large maxEvents is clamped", needs: needPoll, run: acceptedParams("maxEvents", 1_000_000_000)},
-	{id: "CUR-5", title: "a negative maxAgeMs is InvalidParams", needs: needPoll, run: refusedParams("maxAgeMs", -1)},
-	{id: "CUR-5", title: "maxAgeMs without a cursor changes nothing", needs: needPoll, run: checkAgeFromNow},
-	{id: "POLL-4", title: "hasMore leads to something", needs: needPoll | needReplay, run: checkMore},
-	{id: "POLL-9", title: "timeoutMs is not an error", needs: needPoll, run: acceptedParams("timeoutMs", 200)},
+	{name: "poll-max-events-large", id: "POLL-4", title: "A large maxEvents does not fail", needs: needPoll, run: acceptedParams("maxEvents", 1_000_000_000)},
+	{name: "poll-max-age-negative", id: "CUR-5", title: "A poll with a negative maxAgeMs fails with InvalidParams", needs: needPoll, run: refusedParams("maxAgeMs", -1)},
+	{name: "poll-max-age-from-now", id: "CUR-5", title: "maxAgeMs does not change a poll without a cursor", needs: needPoll, run: checkAgeFromNow},
+	{name: "poll-has-more", id: "POLL-4", title: "A page after hasMore contains events", needs: needPoll | needReplay, run: checkMore},
+	{name: "poll-timeout", id: "POLL-9", title: "timeoutMs does not fail", needs: needPoll, run: acceptedParams("timeoutMs", 200)},
 }
 
 // pollSubject polls the subject and checks that the call succeeds.

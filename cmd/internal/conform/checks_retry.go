@@ -11,17 +11,17 @@ import (
 
 // retryChecks examine how the server retried the deliveries that the retrial rejected.
 var retryChecks = []check{
-	{id: "HOOK-3", title: "a refused event does not hold up later events", needs: needHook | needRetrial, run: retried(checkNotHeld)},
-	{id: "HOOK-3", title: "there is a pause before a delivery is tried again", needs: needHook | needRetrial, run: retried(checkPauses)},
-	{id: "HOOK-1", title: "a delivery that is tried again is the same occurrence", needs: needHook | needRetrial, run: retried(checkSameBody)},
-	{id: "HOOK-3", title: "each attempt has its own time", needs: needHook | needRetrial, run: retried(checkTimes)},
-	{id: "HOOK-6", title: "the cursor of a delivery does not pass a refused event", needs: needHook | needRetrial, run: retried(checkPassed)},
-	{id: "SUB-7", title: "the cursor of a refresh does not pass a delivery that was refused", needs: needHook | needRetrial, run: retried(checkRefreshCursor)},
-	{id: "SUB-5", title: "a refresh does not forget a delivery that was refused", needs: needHook | needRetrial, run: retried(checkForgotten)},
-	{id: "SUB-5", title: "a refresh repeats nothing that was taken", needs: needHook | needRetrial, run: checkRefreshRepeats},
-	{id: "HOOK-3", title: "410 and 413 are final for their event, and for no other", needs: needHook | needRetrial, run: retried(checkFinal)},
-	{id: "HOOK-4", title: "a callback that hangs holds no other one", needs: needHook | needRetrial, run: retried(checkHanging)},
-	{id: "HOOK-3", title: "a refused event is sent again", needs: needHook | needRetrial, run: retried(checkComesAgain)},
+	{name: "retry-others-continue", id: "HOOK-3", title: "A refused event does not delay later events", needs: needHook | needRetrial, run: retried(checkNotHeld)},
+	{name: "retry-pause", id: "HOOK-3", title: "The server waits before it retries a delivery", needs: needHook | needRetrial, run: retried(checkPauses)},
+	{name: "retry-same", id: "HOOK-1", title: "A retried delivery is the same occurrence", needs: needHook | needRetrial, run: retried(checkSameBody)},
+	{name: "retry-timestamp", id: "HOOK-3", title: "Each attempt has its own timestamp", needs: needHook | needRetrial, run: retried(checkTimes)},
+	{name: "retry-cursor", id: "HOOK-6", title: "The cursor of a delivery is not after a refused event", needs: needHook | needRetrial, run: retried(checkPassed)},
+	{name: "refresh-cursor-refused", id: "SUB-7", title: "The cursor of a refresh is not after a refused delivery", needs: needHook | needRetrial, run: retried(checkRefreshCursor)},
+	{name: "refresh-keeps-retries", id: "SUB-5", title: "A refresh keeps pending retries", needs: needHook | needRetrial, run: retried(checkForgotten)},
+	{name: "refresh-no-repeats", id: "SUB-5", title: "A refresh does not repeat accepted deliveries", needs: needHook | needRetrial, run: checkRefreshRepeats},
+	{name: "retry-final", id: "HOOK-3", title: "410 and 413 end the attempts of their event only", needs: needHook | needRetrial, run: retried(checkFinal)},
+	{name: "callback-hangs", id: "HOOK-4", title: "A callback that hangs does not delay others", needs: needHook | needRetrial, run: retried(checkHanging)},
+	{name: "retry", id: "HOOK-3", title: "The server retries a refused event", needs: needHook | needRetrial, run: retried(checkComesAgain)},
 }
 
 // retried waits for the retrial.

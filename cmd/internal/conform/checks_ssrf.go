@@ -12,9 +12,9 @@ import (
 // ssrfChecks subscribe callbacks at addresses that a server must reject. The metadata addresses of cloud providers are
 // not among them because a faulty server would disclose its credentials.
 var ssrfChecks = []check{
-	{id: "SSRF-1", title: "a callback at a private address is InvalidParams",
+	{name: "ssrf-private", id: "SSRF-1", title: "A callback at a private address fails with InvalidParams",
 		needs: needHook | needSSRF, run: checkPrivate},
-	{id: "SSRF-1", title: "a callback on loopback is refused without a connection",
+	{name: "ssrf-loopback", id: "SSRF-1", title: "The server refuses a callback on loopback without a connection",
 		needs: needHook | needSSRF, run: checkLoopback},
 }
 

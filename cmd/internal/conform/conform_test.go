@@ -52,7 +52,7 @@ func wrong(t *testing.T, f wrongserver.Fault) Options {
 		o.OtherToken = other
 	}
 	o.SSRF, o.Slow = f.SSRF, f.Slow
-	if f.Slow && f.Name == "retries without a pause" {
+	if f.Slow && f.Name == "retry-no-pause" {
 		short := realSlow
 		short.watch = time.Minute // else it makes ten thousand attempts
 		p := realPace
@@ -149,7 +149,7 @@ func TestByteOrderMark(t *testing.T) {
 // A process is judged by its standard input and output.
 func TestProcess(t *testing.T) {
 	t.Parallel()
-	for fault, want := range map[string]string{"": "", "stdout has other lines": "CAP-8"} {
+	for fault, want := range map[string]string{"": "", "stdout-lines": "CAP-8"} {
 		o := Options{Target: peer.Target{Command: wrongProgram(fault)}, Wait: time.Second, pace: &patient,
 			selectsCheck: func(c check) bool { return strings.HasPrefix(c.id, "CAP-") || strings.HasPrefix(c.id, "LIST-") }}
 		blamed := ""
@@ -168,7 +168,7 @@ func TestProcess(t *testing.T) {
 // that no float64 holds (CAP-6). For its other answers it is.
 func TestOlderEra(t *testing.T) {
 	t.Parallel()
-	for _, fault := range []string{"", "errors have no id"} {
+	for _, fault := range []string{"", "errors-no-id"} {
 		t.Run(fault, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) { testOlderEra(t, fault) })
@@ -208,10 +208,10 @@ func testOlderEra(t *testing.T, fault string) {
 	var blamed []string
 	for _, f := range report.Findings {
 		if f.Outcome == verdict.Fail {
-			blamed = append(blamed, f.Title)
+			blamed = append(blamed, f.Name)
 		}
 	}
-	named := slices.Contains(blamed, "every answer has the id of its request")
+	named := slices.Contains(blamed, "response-id")
 	if named != (fault != "") || !named && blamed != nil || report.Revision != wire.RevisionLegacy {
 		t.Errorf("%q, %+v", blamed, report)
 	}
@@ -220,7 +220,7 @@ func testOlderEra(t *testing.T, fault string) {
 // Two callbacks are compared where a server has webhooks alone (OCC-1, OCC-2, HOOK-1, HOOK-6).
 func TestWebhooksAlone(t *testing.T) {
 	t.Parallel()
-	for _, fault := range []string{"", "eventIds are made at each reading"} {
+	for _, fault := range []string{"", "event-id-of-reading"} {
 		t.Run(fault, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) { testWebhooksAlone(t, fault) })
@@ -244,18 +244,18 @@ func testWebhooksAlone(t *testing.T, fault string) {
 	o.selectsCheck = func(c check) bool { return c.id == "SUB-1" || c.needs&needWitness != 0 }
 	passed := map[string]bool{}
 	for _, f := range judge(t, o).Findings {
-		passed[f.Title] = f.Outcome == verdict.Pass
+		passed[f.Name] = f.Outcome == verdict.Pass
 		if blamed := f.Outcome == verdict.Fail; blamed && (fault == "" || f.ID != "OCC-2") {
 			t.Errorf("%+v", f)
 		}
 	}
-	if ids := "an occurrence has one eventId by every mode"; passed[ids] != (fault == "") {
+	if ids := "modes-event-id"; passed[ids] != (fault == "") {
 		t.Errorf("%s: %v", ids, passed[ids])
 	}
-	for _, title := range []string{"an occurrence says the same by every mode", "every callback gets everything that other modes bring",
-		"an accepted event is not sent again"} {
-		if !passed[title] {
-			t.Errorf("%s: did not pass", title)
+	for _, name := range []string{"modes-content", "modes-webhook",
+		"delivery-once"} {
+		if !passed[name] {
+			t.Errorf("%s: did not pass", name)
 		}
 	}
 }
@@ -264,7 +264,7 @@ func testWebhooksAlone(t *testing.T, fault string) {
 func TestSecretsStayOut(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		report := judge(t, wrong(t, wrongserver.Fault{Name: "the endpoint's text in the error", Webhook: true}))
+		report := judge(t, wrong(t, wrongserver.Fault{Name: "endpoint-text-in-error", Webhook: true}))
 		var b bytes.Buffer
 		_ = json.NewEncoder(&b).Encode(report)
 		_ = report.WriteJUnit(&b)

@@ -227,7 +227,7 @@ func TestGrid(t *testing.T) {
 					}
 					for _, f := range report.Findings {
 						if f.Outcome == verdict.Fail || f.Outcome == verdict.Advice {
-							t.Logf("first: %s %s %s: expected %s, got %s", f.Outcome, f.ID, f.Title, f.Expected, f.Got)
+							t.Logf("first: %s %s %s: expected %s, got %s", f.Outcome, f.ID, f.Name, f.Expected, f.Got)
 							return
 						}
 					}

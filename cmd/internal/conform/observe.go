@@ -88,24 +88,24 @@ func oddityCheck(what oddity, expected, got string) func(context.Context, *run) 
 
 // observedChecks examine all messages of the run.
 var observedChecks = []check{
-	{id: "PUSH-2", title: "a notification has no id of JSON-RPC",
+	{name: "notification-id", id: "PUSH-2", title: "A notification has no JSON-RPC id",
 		run: oddityCheck(withID, "a notification, which has no id", "one with an id, which is a request")},
-	{id: "CAP-6", title: "every member stands once, in UTF-8", run: oddityCheck(twice, "each member once, in UTF-8", "a duplicate member, or invalid UTF-8")},
-	{id: "CAP-6", title: "every answer has the id of its request", run: oddityCheck(otherID, "the id of the request", "another one")},
-	{id: "CAP-6", title: "every answer has a result or an error, and not both", // JSON-RPC 2.0, section 5
+	{name: "message-members", id: "CAP-6", title: "Messages have unique members and are UTF-8", run: oddityCheck(twice, "each member once, in UTF-8", "a duplicate member, or invalid UTF-8")},
+	{name: "response-id", id: "CAP-6", title: "Every response has the id of its request", run: oddityCheck(otherID, "the id of the request", "another one")},
+	{name: "response-result", id: "CAP-6", title: "Every response has either a result or an error", // JSON-RPC 2.0, section 5
 		run: oddityCheck(twoOutcomes, "a result or an error", "both members")},
-	{id: "CAP-6", title: "every error has a code and a message", run: oddityCheck(wordless, "an integer as code and a string as message", "others")},
-	{id: "D3", title: "resultType is complete on every method", run: oddityCheck(otherType, `resultType to be "complete"`, "another one")},
-	{id: "ERR-5", title: "no answer has a secret or a token", run: oddityCheck(withSecret, "no secret", "one")},
-	{id: "ERR-1", title: "no answer has what an endpoint said", needs: needHook | needRetrial, run: retried(checkRepeated)},
-	{id: "HOOK-2", title: "every delivery of the run is signed and has its headers", needs: needHook | needRetrial, run: retried(checkAllSigned)},
-	{id: "VER-2", title: "each challenge is sent once, and is its own", needs: needHook, run: checkChallenges},
-	{id: "PUSH-7", title: "a stream says active again only where it is truncated", needs: needPush | needOccurred, run: checkActiveAgain},
-	{id: "PUSH-8", title: "a stream that the server ends has its result", needs: needPush, run: checkEndsWell},
-	{id: "ERR-5", title: "no delivery has a secret or a token", needs: needHook, run: checkTelling},
-	{id: "CAP-8", title: "standard output has messages only", needs: needStdio, run: checkStray},
-	{id: "PUSH-4", title: "every heartbeat carries the cursor", needs: needPush, run: checkHeartbeats},
-	{id: "VER-1", title: "nothing is delivered before a callback has answered its challenge", needs: needHook, run: checkUnverified},
+	{name: "error-members", id: "CAP-6", title: "Every error has a code and a message", run: oddityCheck(wordless, "an integer as code and a string as message", "others")},
+	{name: "result-type-methods", id: "D3", title: "resultType is complete for every method", run: oddityCheck(otherType, `resultType to be "complete"`, "another one")},
+	{name: "response-secrets", id: "ERR-5", title: "Responses contain no secret and no token", run: oddityCheck(withSecret, "no secret", "one")},
+	{name: "endpoint-text", id: "ERR-1", title: "Responses do not contain text from the response of a callback", needs: needHook | needRetrial, run: retried(checkRepeated)},
+	{name: "deliveries-signed", id: "HOOK-2", title: "Every delivery is signed and has its headers", needs: needHook | needRetrial, run: retried(checkAllSigned)},
+	{name: "challenge-once", id: "VER-2", title: "The server sends each challenge once", needs: needHook, run: checkChallenges},
+	{name: "stream-active-again", id: "PUSH-7", title: "A stream sends active again only with truncated", needs: needPush | needOccurred, run: checkActiveAgain},
+	{name: "stream-result", id: "PUSH-8", title: "A stream that the server ends has its result", needs: needPush, run: checkEndsWell},
+	{name: "delivery-secrets", id: "ERR-5", title: "Deliveries contain no secret and no token", needs: needHook, run: checkTelling},
+	{name: "stdout", id: "CAP-8", title: "Standard output contains only messages", needs: needStdio, run: checkStray},
+	{name: "heartbeat-cursors", id: "PUSH-4", title: "Every heartbeat has a cursor", needs: needPush, run: checkHeartbeats},
+	{name: "challenge-before-delivery", id: "VER-1", title: "The server delivers nothing before a callback has responded to its challenge", needs: needHook, run: checkUnverified},
 }
 
 func checkTelling(ctx context.Context, r *run) error {

@@ -13,9 +13,9 @@ import (
 
 // restartChecks examine what survives a restart. The first check performs the restart.
 var restartChecks = []check{
-	{id: "CUR-1", title: "after a restart a cursor from before is good, or truncated", needs: needRestart | needPoll | needReplay | needOccurred, run: checkRestartCursor},
-	{id: "SRV-4", title: "a cursor replays over a restart", needs: needRestart | needPoll | needReplay | needOccurred, advice: true, run: checkRestartReplays},
-	{id: "SUB-11", title: "deliveries go on after a restart, or after a refresh", needs: needRestart | needHook | needOccurred, run: checkRestartDelivers},
+	{name: "restart-cursor", id: "CUR-1", title: "After a restart, an earlier cursor is valid or truncated", needs: needRestart | needPoll | needReplay | needOccurred, run: checkRestartCursor},
+	{name: "restart-replay", id: "SRV-4", title: "A cursor from before a restart replays later events", needs: needRestart | needPoll | needReplay | needOccurred, advice: true, run: checkRestartReplays},
+	{name: "restart-delivery", id: "SUB-11", title: "Deliveries continue after a restart or after a refresh", needs: needRestart | needHook | needOccurred, run: checkRestartDelivers},
 }
 
 // A restartState records the state before the server's restart and the outcome of the restart.

@@ -31,15 +31,15 @@ var realSlow = slowPace{run: 17 * time.Minute, watch: 16 * time.Minute, maxAttem
 
 // slowChecks need a long time. They run concurrently, after all other checks, each with separate callbacks and streams.
 var slowChecks = []check{
-	{id: "SUB-6", title: "deliveries end with the grant, no sooner and not much later", needs: needSlow | needHook | needOccurred, run: checkGrantEnds},
-	{id: "SUB-5", title: "a subscription that is refreshed outlives its first grant", needs: needSlow | needHook | needOccurred, run: checkOutlives},
-	{id: "SUB-5", title: "the secret from before a rotation signs no longer in the end", needs: needSlow | needHook | needOccurred, run: checkGraceEnds},
-	{id: "HOOK-3", title: "a delivery that was refused once comes in the end", needs: needSlow | needHook | needOccurred, run: checkComesInTheEnd},
-	{id: "HOOK-3", title: "attempts at a delivery that is always refused end, or become rare", needs: needSlow | needHook | needOccurred, run: checkAttemptsEnd},
-	{id: "PUSH-4", title: "heartbeats keep their interval whatever flows", needs: needSlow | needPush, run: checkSteady},
-	{id: "PUSH-8", title: "a stream lives, or ends with its result", needs: needSlow | needPush, run: checkStreamLives},
-	{id: "POLL-9", title: "a poll that asks to be held long is answered in time", needs: needSlow | needPoll | needReplay, run: checkLongHold},
-	{id: "CUR-7", title: "a cursor of the beginning is not an error in the end", needs: needSlow | needPoll | needReplay, run: checkOldCursor},
+	{name: "grant-end", id: "SUB-6", title: "Deliveries end with the grant, neither earlier nor much later", needs: needSlow | needHook | needOccurred, run: checkGrantEnds},
+	{name: "refresh-extends", id: "SUB-5", title: "A refreshed subscription outlives its first grant", needs: needSlow | needHook | needOccurred, run: checkOutlives},
+	{name: "rotation-end", id: "SUB-5", title: "The old secret stops signing some time after a rotation", needs: needSlow | needHook | needOccurred, run: checkGraceEnds},
+	{name: "retry-arrives", id: "HOOK-3", title: "A delivery that was refused once arrives", needs: needSlow | needHook | needOccurred, run: checkComesInTheEnd},
+	{name: "retry-backoff", id: "HOOK-3", title: "Attempts at a delivery that is always refused end or become rare", needs: needSlow | needHook | needOccurred, run: checkAttemptsEnd},
+	{name: "heartbeat-interval", id: "PUSH-4", title: "Heartbeats keep their interval under load", needs: needSlow | needPush, run: checkSteady},
+	{name: "stream-end", id: "PUSH-8", title: "A stream continues, or ends with its result", needs: needSlow | needPush, run: checkStreamLives},
+	{name: "held-long", id: "POLL-9", title: "The server responds in time to a poll with a long timeout", needs: needSlow | needPoll | needReplay, run: checkLongHold},
+	{name: "poll-cursor-old", id: "CUR-7", title: "A poll with an old cursor does not fail", needs: needSlow | needPoll | needReplay, run: checkOldCursor},
 }
 
 // runSlow executes slow checks concurrently and returns their findings in order.
@@ -56,7 +56,7 @@ func (r *run) runSlow(ctx context.Context, all []check, lacks []error) []verdict
 					err = verdict.ErrRunEnded
 				}
 			}
-			findings[i] = r.Finding(c.id, c.title, c.advice, err)
+			findings[i] = r.Finding(c.describe(), err)
 		})
 	}
 	trying.Wait()

@@ -83,12 +83,12 @@ func TestNeverHeld(t *testing.T) {
 			w.Busy = true
 			o := n.options(n.wrong(w))
 			if stdio {
-				w.Fault = "cancelled streams go on" // and so do polls, which are answered before
+				w.Fault = "cancelled-streams-go-on" // and so do polls, which are answered before
 				o = Options{Target: peer.Target{Command: []string{"wrong-server"}}, Wait: 20 * time.Second, process: n.process(n.wrong(w))}
 			}
 			o.Event = "tick"
 			o.selectsCheck = func(c check) bool {
-				return slices.Contains([]string{"a held poll can be cancelled", "a held poll is answered within its time"}, c.title)
+				return slices.Contains([]string{"held-cancel", "held-timeout"}, c.name)
 			}
 			for _, f := range judge(t, o).Findings {
 				if f.Outcome != verdict.Skip {

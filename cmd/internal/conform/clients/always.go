@@ -18,25 +18,25 @@ type alwaysCheck struct {
 
 // alwaysChecks are evaluated over all scenes that were played.
 var alwaysChecks = []alwaysCheck{
-	{check{id: "CLI-3", title: "no answer makes it ask in a flood"}, flooding},
-	{check{id: "CLI-2", title: "no answer ends it by a signal"}, crashed},
-	{check{id: "CAP-6", title: "requests are messages of JSON-RPC"}, expectNoOddity("no message of JSON-RPC",
+	{check{name: "request-rate", id: "CLI-3", title: "The client does not flood the server with requests"}, flooding},
+	{check{name: "crash", id: "CLI-2", title: "The client does not crash"}, crashed},
+	{check{name: "request-message", id: "CAP-6", title: "Requests are JSON-RPC messages"}, expectNoOddity("no message of JSON-RPC",
 		"an object with jsonrpc 2.0, a method, params that are an object, and an id that is a number or a string")},
-	{check{id: "CAP-9", title: "a request is application/json"}, expectHeader(headerContentType, "Content-Type: application/json")},
-	{check{id: "CAP-9", title: "a request accepts both JSON and a stream"}, expectHeader(headerAccept, "Accept: application/json, text/event-stream")},
-	{check{id: "CAP-9", title: "a request names its revision in MCP-Protocol-Version"}, expectHeader(headerVersion,
+	{check{name: "request-content-type", id: "CAP-9", title: "Requests are application/json"}, expectHeader(headerContentType, "Content-Type: application/json")},
+	{check{name: "request-accept", id: "CAP-9", title: "Requests accept both JSON and a stream"}, expectHeader(headerAccept, "Accept: application/json, text/event-stream")},
+	{check{name: "request-revision", id: "CAP-9", title: "MCP-Protocol-Version has the revision of the request"}, expectHeader(headerVersion,
 		"MCP-Protocol-Version with the revision of the session, or that of _meta in the stateless revision")},
-	{check{id: "CAP-9", title: "a request of the stateless revision names its method in Mcp-Method"}, expectHeader(headerMethod, "Mcp-Method with the method of the body")},
-	{check{id: "CAP-9", title: "a request about a tool, prompt or resource names it in Mcp-Name"}, expectHeader(headerName,
+	{check{name: "request-method", id: "CAP-9", title: "Mcp-Method has the method of a stateless request"}, expectHeader(headerMethod, "Mcp-Method with the method of the body")},
+	{check{name: "request-name", id: "CAP-9", title: "Mcp-Name has the name of a tool, prompt or resource"}, expectHeader(headerName,
 		"Mcp-Name with the name or uri in the body, of tools/call, prompts/get and resources/read")},
-	{check{id: "D14", title: "no two requests at once have one id"}, expectNoOddity("an id that another request has", "another id")},
-	{check{id: "CUR-1", title: "cursors are sent as they came"}, expectNoOddity("a cursor that no answer has given", "a cursor that an answer has given")},
-	{check{id: "CUR-2", title: "it begins without a cursor"}, expectFreshStart},
-	{check{id: "CLI-1", title: "it asks for types and modes that are listed"}, listedOnly},
-	{check{id: "CAP-3", title: "it declares the extension", advice: true}, expectCapabilities},
-	{check{id: "SUB-3", title: "a callback is an absolute https URL without user and fragment"}, callbacks},
-	{check{id: "SUB-3", title: "a secret is whsec_ and the base64 of 24 to 64 bytes"}, secrets},
-	{check{id: "CLI-1", title: "it ends on SIGTERM", advice: true}, obeys},
+	{check{name: "request-id", id: "D14", title: "Concurrent requests have different ids"}, expectNoOddity("an id that another request has", "another id")},
+	{check{name: "cursor-bytes", id: "CUR-1", title: "The client sends cursors unchanged"}, expectNoOddity("a cursor that no answer has given", "a cursor that an answer has given")},
+	{check{name: "first-cursor", id: "CUR-2", title: "The client begins without a cursor"}, expectFreshStart},
+	{check{name: "listed", id: "CLI-1", title: "The client uses listed types and modes only"}, listedOnly},
+	{check{name: "extension-declared", id: "CAP-3", title: "The client declares the extension", advice: true}, expectCapabilities},
+	{check{name: "callback-url", id: "SUB-3", title: "A callback is an absolute https URL without user and fragment"}, callbacks},
+	{check{name: "callback-secret", id: "SUB-3", title: "A secret is whsec_ and the base64 of 24 to 64 bytes"}, secrets},
+	{check{name: "sigterm", id: "CLI-1", title: "The client ends on SIGTERM", advice: true}, obeys},
 }
 
 // judgeAll evaluates alwaysChecks and reports the first scene that violates each one.
@@ -60,7 +60,7 @@ func (r *run) judgeAll(stages []*stage) []verdict.Finding {
 		if !tried {
 			err = verdict.Skipf("no scene was played")
 		}
-		all = append(all, r.Finding(c.id, c.title, c.advice, err))
+		all = append(all, r.Finding(c.describe(), err))
 	}
 	return all
 }

@@ -196,27 +196,27 @@ func TestBadPrograms(t *testing.T) {
 		"hangs":     {func(ctx context.Context, _ *site, _ string, _, _ io.Writer) error { <-ctx.Done(); return nil }, ".test/mcp"},
 		"ends":      {func(context.Context, *site, string, io.Writer, io.Writer) error { return errors.New("no such flag") }, "it ended: exit status 1; it said no such flag"},
 		"crashes":   {func(context.Context, *site, string, io.Writer, io.Writer) error { return ended("signal: killed") }, "it ended: signal: killed"},
-		"floods":    {post("POST", `{"jsonrpc":"2.0","id":1,"method":"events/poll","params":{"name":"tick"}}`, 100_000), "no answer makes it ask in a flood"},
-		"floods us": {post("POST", strings.Repeat("x", 2*maxRequest), 3), "requests are messages of JSON-RPC"},
-		"lies":      {post("POST", `{"jsonrpc":"2.0","id":{},"method":5}`, 3), "requests are messages of JSON-RPC"},
+		"floods":    {post("POST", `{"jsonrpc":"2.0","id":1,"method":"events/poll","params":{"name":"tick"}}`, 100_000), "request-rate"},
+		"floods us": {post("POST", strings.Repeat("x", 2*maxRequest), 3), "request-message"},
+		"lies":      {post("POST", `{"jsonrpc":"2.0","id":{},"method":5}`, 3), "request-message"},
 		"chats": {func(ctx context.Context, n *site, url string, stdout, stderr io.Writer) error {
 			for range 2000 {
 				fmt.Fprintln(stdout, strings.Repeat("y", 10_000))
 			}
 			return wrongly("")(ctx, n, url, stdout, stderr)
 		}, ""},
-		"hangs later":         {hello, "a type that offers poll is polled"},
-		"drips":               {slowly("POST "+endpoint+" HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n", "{"), "requests are messages of JSON-RPC"},
+		"hangs later":         {hello, "poll"},
+		"drips":               {slowly("POST "+endpoint+" HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n", "{"), "request-message"},
 		"drips its headers":   {slowly("", "x"), ".test/mcp"},
-		"never ends":          {slowly("POST "+endpoint+" HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n", "8000\r\n"+strings.Repeat("x", 0x8000)+"\r\n"), "requests are messages of JSON-RPC"},
-		"never reads":         {slowly("", strings.Repeat(askList, 50)), "a type that offers poll is polled"},
-		"its callback hangs":  {wrongly("has a callback that hangs"), "a challenge is answered"},
-		"its callback drips":  {wrongly("has a callback that drips"), "a challenge is answered"},
-		"its callback floods": {wrongly("has a callback that floods"), "a challenge is answered"},
+		"never ends":          {slowly("POST "+endpoint+" HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n", "8000\r\n"+strings.Repeat("x", 0x8000)+"\r\n"), "request-message"},
+		"never reads":         {slowly("", strings.Repeat(askList, 50)), "poll"},
+		"its callback hangs":  {wrongly("has a callback that hangs"), "challenge"},
+		"its callback drips":  {wrongly("has a callback that drips"), "challenge"},
+		"its callback floods": {wrongly("has a callback that floods"), "challenge"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				o, began := Options{Handled: "-", selectsScene: func(sc scene) bool { return sc.name == "unknown members" }}, time.Now()
+				o, began := Options{Handled: "-", selectsScene: func(sc scene) bool { return sc.name == "unknown-members" }}, time.Now()
 				report, err := tryJudge(t, o, tt.run, false)
 				if took := time.Since(began); took > 2*time.Minute {
 					t.Errorf("took %v", took)
@@ -229,7 +229,7 @@ func TestBadPrograms(t *testing.T) {
 				}
 				named := tt.says == ""
 				for _, f := range found(report) {
-					named = named || f.Title == tt.says
+					named = named || f.Name == tt.says
 				}
 				if !named {
 					t.Errorf("%+v", found(report))

@@ -9,7 +9,7 @@ import (
 )
 
 // deaf is the fault of a program that does not end when it is asked to.
-const deaf = "does not end on SIGTERM"
+const deaf = "ignores-sigterm"
 
 // TestRight judges the client without a fault, which is the measure of all faults.
 func TestRight(t *testing.T) {

@@ -18,7 +18,7 @@ type frames struct {
 const comment = ": comment"
 
 func (w *wrongClient) newFrames(body io.Reader) *frames {
-	if w.is("decodes each part alone") {
+	if w.is("decodes-parts") {
 		body = decoder{body}
 	}
 	return &frames{w: w, in: bufio.NewReader(body)}
@@ -42,37 +42,37 @@ func (f *frames) next() (data string, ok bool) {
 		if err != nil {
 			return "", false
 		}
-		if !f.begun && !f.w.is("keeps a byte order mark") {
+		if !f.begun && !f.w.is("keeps-byte-order-mark") {
 			line = strings.TrimPrefix(line, "\ufeff")
 		}
 		f.begun = true
 		line = strings.TrimSuffix(line, "\n")
-		if !f.w.is("splits at LF alone") {
+		if !f.w.is("splits-lf-alone") {
 			line = strings.TrimSuffix(line, "\r")
 		}
 		field, value, colon := strings.Cut(line, ":")
 		switch after, blank := strings.CutPrefix(value, " "); {
 		case blank:
 			value = after
-		case f.w.is("wants a blank after the colon") && colon && field != "":
+		case f.w.is("requires-space") && colon && field != "":
 			continue
 		}
 		switch {
-		case line == "" && len(lines) > 0 && (named || !f.w.is("wants an event field")) && kind == "message":
+		case line == "" && len(lines) > 0 && (named || !f.w.is("requires-event-field")) && kind == "message":
 			return strings.Join(lines, "\n"), true
 		case line == "":
 			lines, kind, named = nil, "message", false
-		case field == "" && f.w.is("comments are heartbeats"):
+		case field == "" && f.w.is("comments-heartbeats"):
 			return comment, true
-		case field == "" && f.w.is("comments end a message"):
+		case field == "" && f.w.is("comments-end-message"):
 			lines = nil
 		case field == "event":
 			kind, named = value, true
-		case field == "data" && f.w.is("reads one data line"):
+		case field == "data" && f.w.is("reads-one-data-line"):
 			lines = []string{value}
 		case field == "data":
 			lines = append(lines, value)
-		case (field == "id" || field == "retry") && f.w.is("knows no id and retry"):
+		case (field == "id" || field == "retry") && f.w.is("knows-no-id-retry"):
 			return "", false
 		}
 	}

@@ -51,12 +51,12 @@ func TestLate(t *testing.T) {
 		"the second program":       {2, asleep, nil, "in time"},
 		"the third program":        {3, asleep, nil, "in time"},
 		"the fourth program":       {4, asleep, nil, "in time"},
-		"a program of polls":       {5, asleep, []string{"polls that fail"}, "asked nothing of this server in time"},
-		"a program of streams":     {5, asleep, []string{"a stream that is cut"}, "asked nothing of this server in time"},
-		"a program of webhooks":    {5, asleep, []string{"a gap by webhook"}, "asked nothing of this server in time"},
-		"a program of a tolerance": {5, asleep, []string{"unknown members"}, "asked nothing of this server in time"},
-		"polls after a greeting":   {5, greets, []string{"polled over a restart"}, "asked this server for no events in time"},
-		"webhooks after one":       {5, greets, []string{"a gap by webhook"}, "asked this server for no events in time"},
+		"a program of polls":       {5, asleep, []string{"poll-failure"}, "asked nothing of this server in time"},
+		"a program of streams":     {5, asleep, []string{"stream-cut"}, "asked nothing of this server in time"},
+		"a program of webhooks":    {5, asleep, []string{"delivery-gap"}, "asked nothing of this server in time"},
+		"a program of a tolerance": {5, asleep, []string{"unknown-members"}, "asked nothing of this server in time"},
+		"polls after a greeting":   {5, greets, []string{"poll-restart"}, "asked this server for no events in time"},
+		"webhooks after one":       {5, greets, []string{"delivery-gap"}, "asked this server for no events in time"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

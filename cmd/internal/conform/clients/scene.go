@@ -64,6 +64,8 @@ const (
 
 // A check judges one requirement after its scene has ended.
 type check struct {
+	// name identifies the check.
+	name string
 	// id is the requirement's ID in docs/requirements.md.
 	id string
 	// title describes what the client does if the check passes.
@@ -83,22 +85,23 @@ func scenes() []scene {
 
 // Checks describes all checks in report order.
 func Checks() (all []verdict.Check) {
-	describe := func(c check) {
-		v := verdict.Check{ID: c.id, Title: c.title, Advice: c.advice}
-		if c.handled {
-			v.Flags = []string{"--handled"}
-		}
-		all = append(all, v)
-	}
 	for _, sc := range scenes() {
 		for _, c := range sc.checks {
-			describe(c)
+			all = append(all, c.describe())
 		}
 	}
 	for _, c := range alwaysChecks {
-		describe(c.check)
+		all = append(all, c.describe())
 	}
 	return all
+}
+
+func (c check) describe() verdict.Check {
+	v := verdict.Check{Name: c.name, ID: c.id, Title: c.title, Advice: c.advice}
+	if c.handled {
+		v.Flags = []string{"--handled"}
+	}
+	return v
 }
 
 // modeOf returns the mode of a scene. If the scene does not specify one, it returns the first mode that the client
@@ -131,7 +134,7 @@ func (s *stage) judge(ctx context.Context) []verdict.Finding {
 		if v, ok := errors.AsType[*verdict.Violation](err); ok && v.Answer == nil {
 			v.Answer = []byte(s.summary())
 		}
-		all = append(all, s.run.Finding(c.id, c.title, c.advice, err))
+		all = append(all, s.run.Finding(c.describe(), err))
 	}
 	return all
 }

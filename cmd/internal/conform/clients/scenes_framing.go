@@ -10,36 +10,36 @@ import (
 // framingScenes use unusual but valid forms of server-sent events (PUSH-11, according to the HTML standard, section
 // "Server-sent events"). They also split events/list into two pages (LIST-1).
 var framingScenes = []scene{
-	framedScene("lines that end with CR LF", "lines of a stream may end with CR LF", func(c *channel, text string) bool {
+	framedScene("sse-crlf", "The client accepts lines that end with CR LF", func(c *channel, text string) bool {
 		return c.raw("event: message\r\ndata: " + text + "\r\n\r\n")
 	}),
-	framedScene("several data lines", "a message may be on several data lines", func(c *channel, text string) bool {
+	framedScene("sse-data-lines", "The client accepts a message on several data lines", func(c *channel, text string) bool {
 		return c.raw("event: message\ndata: " + strings.ReplaceAll(text, `,"`, ",\ndata: \"") + "\n\n")
 	}),
-	framedScene("no event field", "a message need not have an event field", func(c *channel, text string) bool {
+	framedScene("sse-no-event", "The client accepts a message without an event field", func(c *channel, text string) bool {
 		return c.raw("data: " + text + "\n\n")
 	}),
-	framedScene("id and retry fields", "a message may have id and retry fields", func(c *channel, text string) bool {
+	framedScene("sse-id-retry", "The client accepts id and retry fields", func(c *channel, text string) bool {
 		return c.raw("id: " + newToken() + "\nevent: message\nretry: 1000\ndata: " + text + "\n\n")
 	}),
-	framedScene("comments between fields", "comments may come anywhere", func(c *channel, text string) bool {
+	framedScene("sse-comments", "The client accepts comments between fields", func(c *channel, text string) bool {
 		return c.raw(": one\n\n:\nevent: message\n: two\ndata: " + text + "\n: three\n\n")
 	}),
-	framedScene("no blank after data:", "a field need not have a blank after its colon", func(c *channel, text string) bool {
+	framedScene("sse-no-space", "The client accepts fields without a space after the colon", func(c *channel, text string) bool {
 		return c.raw("event:message\ndata:" + text + "\n\n")
 	}),
-	withCursors(wideChar, framedScene("characters in two parts", "a character may come in two parts", sendInParts)),
-	{name: "a byte order mark", mode: wire.ModePush, maxDuration: 20 * time.Second, background: emitAfter("left"), writeMessage: writeBOMFirst, turn: onStream(cutAfterActive), checks: []check{
-		{id: "PUSH-11", title: "a stream may begin with a byte order mark", advice: true, run: expectResume(2, fixedPosition(0))}}},
-	{name: "a list of two pages", misbehavesEarly: true, maxDuration: 20 * time.Second, background: emitWhenFollowing(1), turn: twoPages, checks: []check{
-		{id: "LIST-1", title: "every page of the list is read", run: expectContinuation}}},
+	withCursors(wideChar, framedScene("sse-split-character", "The client accepts a character in two parts", sendInParts)),
+	{name: "sse-bom", mode: wire.ModePush, maxDuration: 20 * time.Second, background: emitAfter("left"), writeMessage: writeBOMFirst, turn: onStream(cutAfterActive), checks: []check{
+		{name: "sse-bom", id: "PUSH-11", title: "The client accepts a byte order mark at the start of a stream", advice: true, run: expectResume(2, fixedPosition(0))}}},
+	{name: "list-pages", misbehavesEarly: true, maxDuration: 20 * time.Second, background: emitWhenFollowing(1), turn: twoPages, checks: []check{
+		{name: "list-pages", id: "LIST-1", title: "The client reads every page of the list", run: expectContinuation}}},
 }
 
 // framedScene returns a scene that writes its streams with write. The first stream ends so that the next request's
 // cursor shows how much the client has read.
 func framedScene(name, title string, write func(c *channel, text string) bool) scene {
 	return scene{name: name, mode: wire.ModePush, maxDuration: 20 * time.Second, background: emitAfter("left"), writeMessage: write,
-		turn: onStream(endFirstStream(func(c *channel) { c.writeResult() })), checks: []check{{id: "PUSH-11", title: title, run: expectResume(2, fixedPosition(2))}}}
+		turn: onStream(endFirstStream(func(c *channel) { c.writeResult() })), checks: []check{{name: name, id: "PUSH-11", title: title, run: expectResume(2, fixedPosition(2))}}}
 }
 
 // withCursors adds a suffix to the cursors of a scene. A cursor may contain any text (CUR-1).

@@ -16,13 +16,13 @@ import (
 // hostileScenes send invalid responses from package hostileserver. A client may ignore some of them, and may report
 // others and stop. A valid response follows each invalid one.
 var hostileScenes = []scene{
-	hostileScene("odd pages", wire.ModePoll, wire.MethodPoll, true, "CLI-3", "odd pages that lose nothing are borne"),
-	hostileScene("malformed pages", wire.ModePoll, wire.MethodPoll, false, "CLI-3", "malformed pages are survived, or reported"),
-	hostileScene("odd streams", wire.ModePush, wire.MethodStream, true, "CLI-4", "odd streams that lose nothing are borne"),
-	hostileScene("malformed streams", wire.ModePush, wire.MethodStream, false, "CLI-4", "malformed streams are survived, or reported"),
-	hostileScene("odd subscriptions", wire.ModeWebhook, wire.MethodSubscribe, true, "CLI-5", "odd grants that lose nothing are borne"),
-	hostileScene("malformed subscriptions", wire.ModeWebhook, wire.MethodSubscribe, false, "CLI-5", "malformed grants are survived, or reported"),
-	hostileScene("malformed lists", "", wire.MethodList, false, "CLI-1", "malformed lists are survived, or reported"),
+	hostileScene("poll-odd", wire.ModePoll, wire.MethodPoll, true, "CLI-3", "The client continues after unusual pages"),
+	hostileScene("poll-malformed", wire.ModePoll, wire.MethodPoll, false, "CLI-3", "The client continues after malformed pages or reports them"),
+	hostileScene("stream-odd", wire.ModePush, wire.MethodStream, true, "CLI-4", "The client continues after unusual streams"),
+	hostileScene("stream-malformed", wire.ModePush, wire.MethodStream, false, "CLI-4", "The client continues after malformed streams or reports them"),
+	hostileScene("subscribe-odd", wire.ModeWebhook, wire.MethodSubscribe, true, "CLI-5", "The client continues after unusual grants"),
+	hostileScene("subscribe-malformed", wire.ModeWebhook, wire.MethodSubscribe, false, "CLI-5", "The client continues after malformed grants or reports them"),
+	hostileScene("list-malformed", "", wire.MethodList, false, "CLI-1", "The client continues after malformed lists or reports them"),
 }
 
 // maxSpoiled is the number of responses that a scene makes invalid.
@@ -90,9 +90,9 @@ func hostileScene(name, mode, method string, harmless bool, id, title string) sc
 			}
 		}}
 	if harmless {
-		sc.checks = []check{{id: id, title: title, run: nameResponse(expectContinuation)}}
+		sc.checks = []check{{name: name, id: id, title: title, run: nameResponse(expectContinuation)}}
 	} else {
-		sc.checks = []check{{id: id, title: title, run: nameResponse(bearsOrReports)}}
+		sc.checks = []check{{name: name, id: id, title: title, run: nameResponse(bearsOrReports)}}
 	}
 	return sc
 }

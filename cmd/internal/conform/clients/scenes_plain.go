@@ -10,33 +10,33 @@ import (
 
 // plainScenes play a correct server and show which modes the client supports.
 var plainScenes = []scene{
-	{name: "no events", mode: wire.ModePoll, runsFirst: true, capability: nowhere, maxDuration: 5 * time.Second, checks: []check{
-		{id: "CAP-2", title: "a client sends no events request to a server without events", run: asksNothing}}},
+	{name: "no-events", mode: wire.ModePoll, runsFirst: true, capability: nowhere, maxDuration: 5 * time.Second, checks: []check{
+		{name: "no-events", id: "CAP-2", title: "The client sends no events request to a server without events", run: asksNothing}}},
 	{name: "poll", mode: wire.ModePoll, runsFirst: true, maxDuration: 20 * time.Second, background: emitWhenFollowing(3), checks: []check{
-		{id: "CLI-1", title: "a type that offers poll is polled", run: skipUnsupportedMode},
-		{id: "CLI-2", title: "each polled event is handled once", handled: true, run: ifFollowed(expectHandledOnce)}}},
+		{name: "poll", id: "CLI-1", title: "The client polls a type with poll", run: skipUnsupportedMode},
+		{name: "poll-handled", id: "CLI-2", title: "The client handles each polled event once", handled: true, run: ifFollowed(expectHandledOnce)}}},
 	{name: "push", mode: wire.ModePush, runsFirst: true, maxDuration: 20 * time.Second, background: emitWhenFollowing(3), checks: []check{
-		{id: "CLI-1", title: "a type that offers push is streamed", run: skipUnsupportedMode},
-		{id: "CLI-2", title: "each event of a stream is handled once", handled: true, run: ifFollowed(expectHandledOnce)}}},
+		{name: "stream", id: "CLI-1", title: "The client opens a stream of a type with push", run: skipUnsupportedMode},
+		{name: "stream-handled", id: "CLI-2", title: "The client handles each event of a stream once", handled: true, run: ifFollowed(expectHandledOnce)}}},
 	{name: "webhook", mode: wire.ModeWebhook, runsFirst: true, maxDuration: 25 * time.Second, background: emitWhenFollowing(3), checks: []check{
-		{id: "CLI-1", title: "a type that offers webhook is subscribed to", run: skipUnsupportedMode},
-		{id: "VER-2", title: "a challenge is answered", run: challengeAnswered},
-		{id: "CLI-2", title: "each event of a webhook is handled once", handled: true, run: ifFollowed(expectHandledOnce)}}},
+		{name: "subscribe", id: "CLI-1", title: "The client subscribes to a type with webhook", run: skipUnsupportedMode},
+		{name: "challenge", id: "VER-2", title: "The client responds to a challenge", run: challengeAnswered},
+		{name: "delivery-handled", id: "CLI-2", title: "The client handles each event of a webhook once", handled: true, run: ifFollowed(expectHandledOnce)}}},
 }
 
 // toleranceScenes play servers that are correct but unusual.
 var toleranceScenes = []scene{
-	{name: "the capability at the top level", capability: topLevel, misbehavesEarly: true, maxDuration: 20 * time.Second, background: emitWhenFollowing(1), checks: []check{
-		{id: "D1", title: "the capability may be only at the top level", advice: true, run: expectContinuation}}},
-	{name: "the capability among extensions", capability: extensionOnly, misbehavesEarly: true, maxDuration: 20 * time.Second, background: emitWhenFollowing(1), checks: []check{
-		{id: "D1", title: "the capability may be only among the extensions", advice: true, run: expectContinuation}}},
-	{name: "no resultType", bare: true, misbehavesEarly: true, maxDuration: 20 * time.Second, background: emitWhenFollowing(1), checks: []check{
-		{id: "D3", title: "a result without resultType is one", advice: true, run: expectContinuation}}},
-	{name: "unknown modes", delivery: []string{"pigeon", "carrier-2"}, misbehavesEarly: true, maxDuration: 20 * time.Second, background: emitWhenFollowing(1), checks: []check{
-		{id: "CLI-1", title: "unknown delivery modes are passed over", run: expectContinuation}}},
-	{name: "unknown members", addsUnknown: true, misbehavesEarly: true, maxDuration: 20 * time.Second, background: emitWhenFollowing(2), checks: []check{
-		{id: "CLI-2", title: "members that nobody knows are passed over", run: expectContinuation},
-		{id: "CLI-2", title: "events with members that nobody knows are handled", handled: true, run: expectHandledOnce}}},
+	{name: "capability-top-level", capability: topLevel, misbehavesEarly: true, maxDuration: 20 * time.Second, background: emitWhenFollowing(1), checks: []check{
+		{name: "capability-top-level", id: "D1", title: "The client accepts the capability at the top level only", advice: true, run: expectContinuation}}},
+	{name: "capability-extension", capability: extensionOnly, misbehavesEarly: true, maxDuration: 20 * time.Second, background: emitWhenFollowing(1), checks: []check{
+		{name: "capability-extension", id: "D1", title: "The client accepts the capability among the extensions only", advice: true, run: expectContinuation}}},
+	{name: "result-type-missing", bare: true, misbehavesEarly: true, maxDuration: 20 * time.Second, background: emitWhenFollowing(1), checks: []check{
+		{name: "result-type-missing", id: "D3", title: "The client accepts a result without resultType", advice: true, run: expectContinuation}}},
+	{name: "unknown-modes", delivery: []string{"pigeon", "carrier-2"}, misbehavesEarly: true, maxDuration: 20 * time.Second, background: emitWhenFollowing(1), checks: []check{
+		{name: "unknown-modes", id: "CLI-1", title: "The client ignores unknown delivery modes", run: expectContinuation}}},
+	{name: "unknown-members", addsUnknown: true, misbehavesEarly: true, maxDuration: 20 * time.Second, background: emitWhenFollowing(2), checks: []check{
+		{name: "unknown-members", id: "CLI-2", title: "The client ignores unknown members", run: expectContinuation},
+		{name: "unknown-members-handled", id: "CLI-2", title: "The client handles events with unknown members", handled: true, run: expectHandledOnce}}},
 }
 
 func asksNothing(s *stage) error {

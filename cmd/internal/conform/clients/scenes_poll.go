@@ -13,46 +13,46 @@ const minPause = 100 * time.Millisecond
 
 // pollScenes play servers that the client polls (CLI-3).
 var pollScenes = []scene{
-	{name: "pages and paces", mode: wire.ModePoll, maxDuration: 25 * time.Second, turn: onPoll(paces), background: awaitReport, checks: []check{
-		{id: "CLI-3", title: "hasMore is drained at once", advice: true, run: expectPause(1, 0, 2*time.Second, "there is more")},
-		{id: "CLI-3", title: "nextPollMs is kept", advice: true, run: expectPause(2, 1800*time.Millisecond, 0, "nextPollMs is 2000")},
-		{id: "CLI-3", title: "nextPollMs 0 does not make it poll in a loop", advice: true, run: expectPause(3, 900*time.Millisecond, 0, "nextPollMs is 0")},
-		{id: "CLI-3", title: "the cursor of a truncated page is the next one", run: expectResume(5, func(s *stage) int { return s.head() })},
-		{id: "CLI-2", title: "a gap in a poll is reported", advice: true, run: expectReport("truncated")}}},
-	{name: "full pages", mode: wire.ModePoll, maxDuration: 25 * time.Second, turn: onPoll(fullPages), background: emitAfter("last page"), checks: []check{
-		{id: "CLI-3", title: "every page is read until hasMore is false", run: expectContinuation},
-		{id: "CLI-2", title: "each event of full pages with hasMore is handled once", handled: true, run: expectHandledOnce}}},
-	{name: "polls without cursors", mode: wire.ModePoll, replayless: true, maxDuration: 15 * time.Second, turn: onPoll(cursorless), checks: []check{
-		{id: "CLI-6", title: "a null or absent cursor is not sent again as one", run: expectNoCursor(3)}}},
-	{name: "polls that fail", mode: wire.ModePoll, maxDuration: 40 * time.Second, turn: onPoll(failPolls), background: emitAfter("failed 4"), checks: []check{
-		{id: "PUSH-5", title: "a poll that failed upstream is made again", run: expectContinuation},
-		{id: "CLI-3", title: "there is a pause after a failure", run: pausesBetween(2, 5)},
-		{id: "CLI-3", title: "pauses grow with each failure", advice: true, run: pausesGrow},
-		{id: "CLI-2", title: "nothing is lost by polls that fail", handled: true, run: expectHandledOnce}}},
-	{name: "a busy server", mode: wire.ModePoll, maxDuration: 30 * time.Second, turn: onPoll(busy), background: emitAfter("busy"), checks: []check{
-		{id: "CLI-3", title: "polls go on after a busy server", run: expectContinuation},
-		{id: "CLI-3", title: "Retry-After is kept", advice: true, run: expectPause(2, 2900*time.Millisecond, 0, "Retry-After is 3")}}},
-	{name: "a poll that is held", mode: wire.ModePoll, maxDuration: 25 * time.Second, turn: onPoll(holdSecond), background: emitAfter("held"), checks: []check{
-		{id: "CLI-3", title: "polls do not overlap", run: oneAtATime}}},
-	{name: "polls that repeat", mode: wire.ModePoll, maxDuration: 20 * time.Second, turn: onPoll(repeatEvents), background: emitWhenFollowing(2), checks: []check{
-		{id: "CLI-2", title: "an event that polls repeat is handled once", handled: true, run: expectHandledOnce}}},
-	{name: "polled over a restart", mode: wire.ModePoll, maxDuration: 40 * time.Second, background: restartServer, checks: []check{
-		{id: "CLI-3", title: "polls go on after a restart", run: expectContinuation},
-		{id: "CLI-3", title: "after a restart polls go on from the last cursor", run: expectResumeAfter("down")},
-		{id: "CLI-2", title: "nothing is lost by a restart of a polled server", handled: true, run: expectHandledOnce}}},
-	{name: "a poll is NotFound, sketch", mode: wire.ModePoll, maxDuration: 25 * time.Second,
+	{name: "poll-pace", mode: wire.ModePoll, maxDuration: 25 * time.Second, turn: onPoll(paces), background: awaitReport, checks: []check{
+		{name: "poll-has-more", id: "CLI-3", title: "The client polls again immediately after hasMore", advice: true, run: expectPause(1, 0, 2*time.Second, "there is more")},
+		{name: "poll-next", id: "CLI-3", title: "The client waits for nextPollMs", advice: true, run: expectPause(2, 1800*time.Millisecond, 0, "nextPollMs is 2000")},
+		{name: "poll-next-zero", id: "CLI-3", title: "The client pauses between polls if nextPollMs is 0", advice: true, run: expectPause(3, 900*time.Millisecond, 0, "nextPollMs is 0")},
+		{name: "poll-truncated", id: "CLI-3", title: "The client continues from the cursor of a truncated page", run: expectResume(5, func(s *stage) int { return s.head() })},
+		{name: "poll-gap", id: "CLI-2", title: "The client reports a gap in a poll", advice: true, run: expectReport("truncated")}}},
+	{name: "poll-pages", mode: wire.ModePoll, maxDuration: 25 * time.Second, turn: onPoll(fullPages), background: emitAfter("last page"), checks: []check{
+		{name: "poll-pages", id: "CLI-3", title: "The client reads pages until hasMore is false", run: expectContinuation},
+		{name: "poll-pages-handled", id: "CLI-2", title: "The client handles each event of full pages once", handled: true, run: expectHandledOnce}}},
+	{name: "poll-null-cursor", mode: wire.ModePoll, replayless: true, maxDuration: 15 * time.Second, turn: onPoll(cursorless), checks: []check{
+		{name: "poll-null-cursor", id: "CLI-6", title: "The client does not send a null cursor as text", run: expectNoCursor(3)}}},
+	{name: "poll-failure", mode: wire.ModePoll, maxDuration: 40 * time.Second, turn: onPoll(failPolls), background: emitAfter("failed 4"), checks: []check{
+		{name: "poll-upstream", id: "PUSH-5", title: "The client retries a poll that failed upstream", run: expectContinuation},
+		{name: "poll-failure-pause", id: "CLI-3", title: "The client waits after a failed poll", run: pausesBetween(2, 5)},
+		{name: "poll-failure-backoff", id: "CLI-3", title: "The pauses after failed polls grow", advice: true, run: pausesGrow},
+		{name: "poll-failure-handled", id: "CLI-2", title: "The client loses no event by failed polls", handled: true, run: expectHandledOnce}}},
+	{name: "poll-busy", mode: wire.ModePoll, maxDuration: 30 * time.Second, turn: onPoll(busy), background: emitAfter("busy"), checks: []check{
+		{name: "poll-busy", id: "CLI-3", title: "The client continues to poll after a busy server", run: expectContinuation},
+		{name: "poll-retry-after", id: "CLI-3", title: "The client waits for Retry-After", advice: true, run: expectPause(2, 2900*time.Millisecond, 0, "Retry-After is 3")}}},
+	{name: "poll-held", mode: wire.ModePoll, maxDuration: 25 * time.Second, turn: onPoll(holdSecond), background: emitAfter("held"), checks: []check{
+		{name: "poll-overlap", id: "CLI-3", title: "Polls do not overlap", run: oneAtATime}}},
+	{name: "poll-repeat", mode: wire.ModePoll, maxDuration: 20 * time.Second, turn: onPoll(repeatEvents), background: emitWhenFollowing(2), checks: []check{
+		{name: "poll-repeat-handled", id: "CLI-2", title: "The client handles a repeated event of polls once", handled: true, run: expectHandledOnce}}},
+	{name: "poll-restart", mode: wire.ModePoll, maxDuration: 40 * time.Second, background: restartServer, checks: []check{
+		{name: "poll-restart", id: "CLI-3", title: "The client continues to poll after a restart", run: expectContinuation},
+		{name: "poll-restart-cursor", id: "CLI-3", title: "The client polls from the last cursor after a restart", run: expectResumeAfter("down")},
+		{name: "poll-restart-handled", id: "CLI-2", title: "The client loses no event by a restart of a polled server", handled: true, run: expectHandledOnce}}},
+	{name: "poll-not-found-sketch", mode: wire.ModePoll, maxDuration: 25 * time.Second,
 		turn: onPoll(refusing(wire.Sketch, wire.NotFound, `{"kind":"event"}`)), background: finishLater("refused", 8*time.Second), checks: []check{
-			{id: "CLI-7", title: "a poll that is NotFound, by the sketch's code, is followed by events/list", run: expectListAgain("refused", fixedPosition(0))}}},
-	{name: "a poll is NotFound, SEP", mode: wire.ModePoll, maxDuration: 25 * time.Second,
+			{name: "poll-not-found-sketch", id: "CLI-7", title: "The client lists events after a poll fails with the sketch's NotFound", run: expectListAgain("refused", fixedPosition(0))}}},
+	{name: "poll-not-found-sep", mode: wire.ModePoll, maxDuration: 25 * time.Second,
 		turn: onPoll(refusing(wire.SEP, wire.NotFound, `{"kind":"event"}`)), background: finishLater("refused", 8*time.Second), checks: []check{
-			{id: "CLI-7", title: "a poll that is NotFound, by the SEP's code, is followed by events/list", run: expectListAgain("refused", fixedPosition(0))}}},
-	{name: "a poll is Forbidden, sketch", mode: wire.ModePoll, maxDuration: 25 * time.Second,
+			{name: "poll-not-found-sep", id: "CLI-7", title: "The client lists events after a poll fails with the SEP's NotFound", run: expectListAgain("refused", fixedPosition(0))}}},
+	{name: "poll-forbidden-sketch", mode: wire.ModePoll, maxDuration: 25 * time.Second,
 		turn: onPoll(refusing(wire.Sketch, wire.Forbidden, "null")), background: finishLater("refused", 8*time.Second), checks: []check{
-			{id: "CLI-7", title: "a poll that is Forbidden, by the sketch's code, is the last", run: expectStop("refused")}}},
-	{name: "a poll is Forbidden, SEP", mode: wire.ModePoll, maxDuration: 25 * time.Second,
+			{name: "poll-forbidden-sketch", id: "CLI-7", title: "The client stops after a poll fails with the sketch's Forbidden", run: expectStop("refused")}}},
+	{name: "poll-forbidden-sep", mode: wire.ModePoll, maxDuration: 25 * time.Second,
 		turn: onPoll(refusing(wire.SEP, wire.Forbidden, "null")), background: finishLater("refused", 8*time.Second), checks: []check{
-			{id: "CLI-7", title: "a poll that is Forbidden, by the SEP's code, is the last", run: expectStop("refused")},
-			{id: "CLI-7", title: "a poll that is Forbidden is reported", run: expectNotSilent("refused")}}},
+			{name: "poll-forbidden-sep", id: "CLI-7", title: "The client stops after a poll fails with the SEP's Forbidden", run: expectStop("refused")},
+			{name: "poll-forbidden-reported", id: "CLI-7", title: "The client reports a poll that fails with Forbidden", run: expectNotSilent("refused")}}},
 }
 
 func paces(s *stage, a *clientCall, n int) reply {

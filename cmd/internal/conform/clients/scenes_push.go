@@ -14,57 +14,57 @@ const maxSilence = 66 * time.Second
 
 // pushScenes play servers with streams (CLI-4).
 var pushScenes = []scene{
-	{name: "a stream that is cut", mode: wire.ModePush, maxDuration: 30 * time.Second, background: emitAfter("left"),
+	{name: "stream-cut", mode: wire.ModePush, maxDuration: 30 * time.Second, background: emitAfter("left"),
 		turn: onStream(endFirstStream((*channel).cut)), checks: []check{
-			{id: "CLI-4", title: "a stream that was cut is opened again at the last cursor", run: expectResume(2, fixedPosition(2))},
-			{id: "CLI-2", title: "nothing is lost by a stream that was cut", handled: true, run: expectHandledOnce}}},
-	{name: "a stream that is cut after active", mode: wire.ModePush, maxDuration: 30 * time.Second, background: emitAfter("left"), turn: onStream(cutAfterActive), checks: []check{
-		{id: "CLI-4", title: "a stream that was cut after active is opened again at the cursor of active", run: expectResume(2, fixedPosition(0))},
-		{id: "CLI-2", title: "nothing is lost by a stream that was cut after active", handled: true, run: expectHandledOnce}}},
-	{name: "a stream that ends", mode: wire.ModePush, maxDuration: 30 * time.Second, background: emitAfter("left"),
+			{name: "stream-cut", id: "CLI-4", title: "The client reopens a broken stream at the last cursor", run: expectResume(2, fixedPosition(2))},
+			{name: "stream-cut-handled", id: "CLI-2", title: "The client loses no event by a broken stream", handled: true, run: expectHandledOnce}}},
+	{name: "stream-cut-active", mode: wire.ModePush, maxDuration: 30 * time.Second, background: emitAfter("left"), turn: onStream(cutAfterActive), checks: []check{
+		{name: "stream-cut-active", id: "CLI-4", title: "The client reopens a stream that broke after active at the cursor of active", run: expectResume(2, fixedPosition(0))},
+		{name: "stream-cut-active-handled", id: "CLI-2", title: "The client loses no event by a stream that broke after active", handled: true, run: expectHandledOnce}}},
+	{name: "stream-end", mode: wire.ModePush, maxDuration: 30 * time.Second, background: emitAfter("left"),
 		turn: onStream(endFirstStream(func(c *channel) { c.writeResult() })), checks: []check{
-			{id: "CLI-4", title: "a stream that ended without terminated is opened again at the last cursor", run: expectResume(2, fixedPosition(2))},
-			{id: "CLI-2", title: "nothing is lost by a stream that ended", handled: true, run: expectHandledOnce}}},
-	{name: "streams that are refused for a while", mode: wire.ModePush, maxDuration: 40 * time.Second, background: emitAfter("left"), turn: refusedStreams, checks: []check{
-		{id: "CLI-4", title: "a stream that was refused for a while is opened at the last cursor", run: expectRetryResume},
-		{id: "CLI-4", title: "there are pauses while streams are refused", run: refusedInPeace}}},
-	{name: "streams that end for a while", mode: wire.ModePush, maxDuration: 40 * time.Second, background: emitAfter("left"), turn: endStreams, checks: []check{
-		{id: "CLI-4", title: "there are pauses while streams end", run: refusedInPeace}}},
-	{name: "streamed over a restart", mode: wire.ModePush, maxDuration: 40 * time.Second, background: restartServer, checks: []check{
-		{id: "CLI-4", title: "after a restart a stream is opened at the last cursor", run: expectResumeAfter("down")},
-		{id: "CLI-2", title: "nothing is lost by a restart of a server that streams", handled: true, run: expectHandledOnce}}},
-	{name: "a stream that falls silent", mode: wire.ModePush, maxDuration: maxSilence + 15*time.Second, background: emitAfter("again"), turn: onStream(silence), checks: []check{
-		{id: "CLI-4", title: "a silent stream is noticed within two heartbeats of thirty seconds", run: expectReopened(maxSilence)},
-		{id: "CLI-4", title: "a silent stream is noticed by the heartbeats that it had", advice: true, run: expectReopened(8 * time.Second)},
-		{id: "CLI-4", title: "a stream that fell silent is opened again at the last cursor", run: expectResume(2, fixedPosition(3))},
-		{id: "PUSH-8", title: "a stream that is given up is cancelled", run: cancelled}}},
-	{name: "a stream of comments", mode: wire.ModePush, maxDuration: maxSilence + 15*time.Second, background: emitAfter("again"), turn: onStream(comments), checks: []check{
-		{id: "CLI-4", title: "a comment is not a heartbeat", run: expectReopened(maxSilence)}}},
-	{name: "streams without cursors", mode: wire.ModePush, replayless: true, maxDuration: 25 * time.Second, background: emitAfter("left"),
+			{name: "stream-end", id: "CLI-4", title: "The client reopens a stream that ended without terminated", run: expectResume(2, fixedPosition(2))},
+			{name: "stream-end-handled", id: "CLI-2", title: "The client loses no event by a stream that ended", handled: true, run: expectHandledOnce}}},
+	{name: "stream-refused", mode: wire.ModePush, maxDuration: 40 * time.Second, background: emitAfter("left"), turn: refusedStreams, checks: []check{
+		{name: "stream-refused", id: "CLI-4", title: "The client opens a stream at the last cursor after refusals", run: expectRetryResume},
+		{name: "stream-refused-pause", id: "CLI-4", title: "The client waits between refused streams", run: refusedInPeace}}},
+	{name: "stream-end-pause", mode: wire.ModePush, maxDuration: 40 * time.Second, background: emitAfter("left"), turn: endStreams, checks: []check{
+		{name: "stream-end-pause", id: "CLI-4", title: "The client waits between streams that end", run: refusedInPeace}}},
+	{name: "stream-restart", mode: wire.ModePush, maxDuration: 40 * time.Second, background: restartServer, checks: []check{
+		{name: "stream-restart", id: "CLI-4", title: "The client opens a stream at the last cursor after a restart", run: expectResumeAfter("down")},
+		{name: "stream-restart-handled", id: "CLI-2", title: "The client loses no event by a restart of a streaming server", handled: true, run: expectHandledOnce}}},
+	{name: "stream-silent", mode: wire.ModePush, maxDuration: maxSilence + 15*time.Second, background: emitAfter("again"), turn: onStream(silence), checks: []check{
+		{name: "stream-silent", id: "CLI-4", title: "The client detects a silent stream within two heartbeats of thirty seconds", run: expectReopened(maxSilence)},
+		{name: "stream-silent-interval", id: "CLI-4", title: "The client detects a silent stream by its earlier heartbeats", advice: true, run: expectReopened(8 * time.Second)},
+		{name: "stream-silent-resume", id: "CLI-4", title: "The client reopens a silent stream at the last cursor", run: expectResume(2, fixedPosition(3))},
+		{name: "stream-silent-cancel", id: "PUSH-8", title: "The client cancels an abandoned stream", run: cancelled}}},
+	{name: "stream-comment", mode: wire.ModePush, maxDuration: maxSilence + 15*time.Second, background: emitAfter("again"), turn: onStream(comments), checks: []check{
+		{name: "stream-comment", id: "CLI-4", title: "The client does not take a comment for a heartbeat", run: expectReopened(maxSilence)}}},
+	{name: "stream-null-cursor", mode: wire.ModePush, replayless: true, maxDuration: 25 * time.Second, background: emitAfter("left"),
 		turn: onStream(endFirstStream((*channel).cut)), checks: []check{
-			{id: "CLI-6", title: "a stream without cursors is opened again without one", run: expectNoCursor(2)}}},
-	{name: "streams that repeat", mode: wire.ModePush, maxDuration: 25 * time.Second, background: emitAfter("left"), turn: onStream(repeats), checks: []check{
-		{id: "CLI-2", title: "an event that streams repeat is handled once", handled: true, run: expectHandledOnce}}},
-	{name: "a gap in a stream", mode: wire.ModePush, maxDuration: 25 * time.Second, background: emitAfter("gap over"), turn: onStream(gap), checks: []check{
-		{id: "CLI-2", title: "a gap does not end a stream", run: sameStream},
-		{id: "CLI-2", title: "a gap in a stream is reported", advice: true, run: expectReport("gap")},
-		{id: "CLI-2", title: "what follows a gap is handled", handled: true, run: expectHandledOnce}}},
-	{name: "a failure in a stream", mode: wire.ModePush, maxDuration: 25 * time.Second, background: emitAfter("error"), turn: onStream(upstream), checks: []check{
-		{id: "PUSH-5", title: "a failure that may pass does not end a stream", run: sameStream}}},
-	terminatingScene("terminated, NotFound by the sketch's code,", wire.Sketch.Code(wire.NotFound), "NotFound", `{"kind":"event"}`,
-		check{id: "CLI-7", title: "terminated with NotFound, by the sketch's code, is followed by events/list", run: expectListAgain("terminated", fixedPosition(2))}),
-	terminatingScene("terminated, NotFound by the SEP's code,", wire.SEP.Code(wire.NotFound), "NotFound", `{"kind":"event"}`,
-		check{id: "CLI-7", title: "terminated with NotFound, by the SEP's code, is followed by events/list", run: expectListAgain("terminated", fixedPosition(2))}),
-	terminatingScene("terminated, Forbidden by the sketch's code,", wire.Sketch.Code(wire.Forbidden), "Forbidden", "null",
-		check{id: "CLI-7", title: "terminated with Forbidden, by the sketch's code, is the end", run: expectStop("terminated")},
-		check{id: "CLI-7", title: "terminated with Forbidden is reported", run: expectNotSilent("terminated")}),
-	terminatingScene("terminated, Forbidden by the SEP's code,", wire.SEP.Code(wire.Forbidden), "Forbidden", "null",
-		check{id: "CLI-7", title: "terminated with Forbidden, by the SEP's code, is the end", run: expectStop("terminated")}),
-	terminatingScene("terminated for an unknown reason,", -31999, "SomethingElse", "null",
-		check{id: "CLI-7", title: "terminated with an unknown code does not stop a client in silence", run: expectNotSilent("terminated")}),
-	{name: "a schema that changed, twice", mode: wire.ModePush, maxDuration: 30 * time.Second, background: finishLater("changed", 10*time.Second),
+			{name: "stream-null-cursor", id: "CLI-6", title: "The client reopens a stream without cursors without one", run: expectNoCursor(2)}}},
+	{name: "stream-repeat", mode: wire.ModePush, maxDuration: 25 * time.Second, background: emitAfter("left"), turn: onStream(repeats), checks: []check{
+		{name: "stream-repeat-handled", id: "CLI-2", title: "The client handles a repeated event of streams once", handled: true, run: expectHandledOnce}}},
+	{name: "stream-gap", mode: wire.ModePush, maxDuration: 25 * time.Second, background: emitAfter("gap over"), turn: onStream(gap), checks: []check{
+		{name: "stream-gap", id: "CLI-2", title: "A gap does not end a stream", run: sameStream},
+		{name: "stream-gap-reported", id: "CLI-2", title: "The client reports a gap in a stream", advice: true, run: expectReport("gap")},
+		{name: "stream-gap-handled", id: "CLI-2", title: "The client handles events after a gap", handled: true, run: expectHandledOnce}}},
+	{name: "stream-error", mode: wire.ModePush, maxDuration: 25 * time.Second, background: emitAfter("error"), turn: onStream(upstream), checks: []check{
+		{name: "stream-error", id: "PUSH-5", title: "A temporary failure does not end a stream", run: sameStream}}},
+	terminatingScene(wire.Sketch.Code(wire.NotFound), "NotFound", `{"kind":"event"}`,
+		check{name: "stream-not-found-sketch", id: "CLI-7", title: "The client lists events after terminated with the sketch's NotFound", run: expectListAgain("terminated", fixedPosition(2))}),
+	terminatingScene(wire.SEP.Code(wire.NotFound), "NotFound", `{"kind":"event"}`,
+		check{name: "stream-not-found-sep", id: "CLI-7", title: "The client lists events after terminated with the SEP's NotFound", run: expectListAgain("terminated", fixedPosition(2))}),
+	terminatingScene(wire.Sketch.Code(wire.Forbidden), "Forbidden", "null",
+		check{name: "stream-forbidden-sketch", id: "CLI-7", title: "The client stops after terminated with the sketch's Forbidden", run: expectStop("terminated")},
+		check{name: "stream-forbidden-reported", id: "CLI-7", title: "The client reports terminated with Forbidden", run: expectNotSilent("terminated")}),
+	terminatingScene(wire.SEP.Code(wire.Forbidden), "Forbidden", "null",
+		check{name: "stream-forbidden-sep", id: "CLI-7", title: "The client stops after terminated with the SEP's Forbidden", run: expectStop("terminated")}),
+	terminatingScene(-31999, "SomethingElse", "null",
+		check{name: "stream-terminated-unknown", id: "CLI-7", title: "The client does not stop silently after terminated with an unknown code", run: expectNotSilent("terminated")}),
+	{name: "stream-schema-changed", mode: wire.ModePush, maxDuration: 30 * time.Second, background: finishLater("changed", 10*time.Second),
 		turn: onStream(changed), checks: []check{
-			{id: "CLI-7", title: "a schema that changed twice at one cursor does not make a loop", run: leavesCursor}}},
+			{name: "stream-schema-changed", id: "CLI-7", title: "A schema that changed twice at one cursor does not cause a loop", run: leavesCursor}}},
 }
 
 // endFirstStream opens the first stream and calls end to end it.
@@ -230,9 +230,10 @@ func changed(s *stage, c *channel, n int) bool {
 	return true
 }
 
-// terminatingScene returns a scene with a server that terminates its first stream.
-func terminatingScene(name string, code int64, kind, data string, checks ...check) scene {
-	return scene{name: "a stream is " + name + " at once", mode: wire.ModePush, maxDuration: 30 * time.Second, checks: checks,
+// terminatingScene returns a scene with a server that terminates its first stream. The scene has the name of its first
+// check.
+func terminatingScene(code int64, kind, data string, checks ...check) scene {
+	return scene{name: checks[0].name, mode: wire.ModePush, maxDuration: 30 * time.Second, checks: checks,
 		background: finishLater("terminated", 8*time.Second),
 		turn: onStream(func(s *stage, c *channel, n int) bool {
 			if n > 1 && kind == "NotFound" {

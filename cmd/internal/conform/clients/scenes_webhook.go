@@ -12,24 +12,24 @@ const shortGrant = 6 * time.Second
 
 // webhookScenes play servers that deliver by webhook (CLI-5).
 var webhookScenes = []scene{
-	{name: "short grants", mode: wire.ModeWebhook, grant: shortGrant, maxDuration: 40 * time.Second, background: awaitRefresh, checks: []check{
-		{id: "CLI-5", title: "a subscription is refreshed before its grant ends", run: refreshedInTime},
-		{id: "CLI-5", title: "a subscription is refreshed at about two thirds of its grant", advice: true, run: refreshedAtTwoThirds},
-		{id: "CLI-5", title: "a refresh repeats the name, arguments and callback", run: sameKey},
-		{id: "CLI-5", title: "a refresh carries the cursor of the last handled event", run: expectResume(3, fixedPosition(1))},
-		{id: "CLI-5", title: "a subscription is ended when the client ends", advice: true, run: unsubscribed}}},
-	{name: "webhooks without cursors", mode: wire.ModeWebhook, replayless: true, grant: shortGrant, maxDuration: 40 * time.Second, background: awaitRefresh, checks: []check{
-		{id: "CLI-6", title: "a subscription without cursors is refreshed without one", run: expectNoCursor(3)}}},
-	{name: "subscriptions that are lost", mode: wire.ModeWebhook, grant: shortGrant, maxDuration: 50 * time.Second, background: loseSubscription, checks: []check{
-		{id: "CLI-5", title: "a subscription that the server lost goes on at the last cursor", run: expectContinuation},
-		{id: "CLI-2", title: "nothing is lost by a restart of a server that delivers", handled: true, run: expectHandledOnce}}},
-	{name: "a gap by webhook", mode: wire.ModeWebhook, maxDuration: 30 * time.Second, background: hookGap, checks: []check{
-		{id: "HOOK-7", title: "a gap by webhook is taken", run: marked("gap taken", "2xx")},
-		{id: "CLI-2", title: "a gap by webhook is reported", advice: true, run: expectReport("gap")},
-		{id: "CLI-2", title: "an event that a webhook brings after a gap is handled", handled: true, run: expectHandledOnce}}},
-	{name: "terminated by webhook", mode: wire.ModeWebhook, maxDuration: 35 * time.Second, background: hookTerminated, checks: []check{
-		{id: "HOOK-7", title: "a termination by webhook is taken", run: marked("termination taken", "2xx")},
-		{id: "CLI-7", title: "a termination by webhook with NotFound is followed by events/list", run: expectListAgain("terminated", fixedPosition(1))}}},
+	{name: "refresh", mode: wire.ModeWebhook, grant: shortGrant, maxDuration: 40 * time.Second, background: awaitRefresh, checks: []check{
+		{name: "refresh", id: "CLI-5", title: "The client refreshes a subscription before its grant ends", run: refreshedInTime},
+		{name: "refresh-two-thirds", id: "CLI-5", title: "The client refreshes a subscription at about two thirds of its grant", advice: true, run: refreshedAtTwoThirds},
+		{name: "refresh-key", id: "CLI-5", title: "A refresh has the same name, arguments and callback", run: sameKey},
+		{name: "refresh-cursor", id: "CLI-5", title: "A refresh has the cursor of the last handled event", run: expectResume(3, fixedPosition(1))},
+		{name: "unsubscribe", id: "CLI-5", title: "The client unsubscribes when it ends", advice: true, run: unsubscribed}}},
+	{name: "refresh-null-cursor", mode: wire.ModeWebhook, replayless: true, grant: shortGrant, maxDuration: 40 * time.Second, background: awaitRefresh, checks: []check{
+		{name: "refresh-null-cursor", id: "CLI-6", title: "A refresh of a subscription without cursors has none", run: expectNoCursor(3)}}},
+	{name: "subscribe-restart", mode: wire.ModeWebhook, grant: shortGrant, maxDuration: 50 * time.Second, background: loseSubscription, checks: []check{
+		{name: "subscribe-restart", id: "CLI-5", title: "The client subscribes at the last cursor after the server lost a subscription", run: expectContinuation},
+		{name: "delivery-restart-handled", id: "CLI-2", title: "The client loses no event by a restart of a delivering server", handled: true, run: expectHandledOnce}}},
+	{name: "delivery-gap", mode: wire.ModeWebhook, maxDuration: 30 * time.Second, background: hookGap, checks: []check{
+		{name: "delivery-gap", id: "HOOK-7", title: "The client accepts a gap by webhook", run: marked("gap taken", "2xx")},
+		{name: "delivery-gap-reported", id: "CLI-2", title: "The client reports a gap by webhook", advice: true, run: expectReport("gap")},
+		{name: "delivery-gap-handled", id: "CLI-2", title: "The client handles an event by webhook after a gap", handled: true, run: expectHandledOnce}}},
+	{name: "delivery-terminated", mode: wire.ModeWebhook, maxDuration: 35 * time.Second, background: hookTerminated, checks: []check{
+		{name: "delivery-terminated", id: "HOOK-7", title: "The client accepts a termination by webhook", run: marked("termination taken", "2xx")},
+		{name: "delivery-not-found", id: "CLI-7", title: "The client lists events after a termination by webhook with NotFound", run: expectListAgain("terminated", fixedPosition(1))}}},
 }
 
 // awaitRefresh emits an event after the first refresh and ends the scene after the third request.

@@ -62,18 +62,18 @@ var errBad = errors.New("an answer that is none")
 // send sends a request; the caller closes the body.
 func (w *wrongClient) send(ctx context.Context, method string, params map[string]any) (*http.Response, error) {
 	capabilities := map[string]any{"extensions": map[string]any{wire.ExtensionID: map[string]any{}}}
-	if w.is("does not declare the extension") {
+	if w.is("does-not-declare-extension") {
 		capabilities = map[string]any{}
 	}
 	params["_meta"] = map[string]any{wire.MetaProtocolVersion: wire.RevisionStateless, "io.modelcontextprotocol/clientCapabilities": capabilities}
-	if w.is("names no revision in _meta") {
+	if w.is("names-no-revision-meta") {
 		params["_meta"] = map[string]any{}
 	}
 	id := any(w.ids.Add(1))
 	switch {
-	case w.is("gives every request one id"):
+	case w.is("one-request-id"):
 		id = 1
-	case w.is("makes ids that are objects") && method != "server/discover":
+	case w.is("makes-ids-objects") && method != "server/discover":
 		id = map[string]any{}
 	}
 	body, _ := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": id, "method": method, "params": params})
@@ -83,21 +83,21 @@ func (w *wrongClient) send(ctx context.Context, method string, params map[string
 	}
 	setHeaders(req, method)
 	switch w.fault {
-	case "sends plain text":
+	case "sends-plain-text":
 		req.Header.Set("Content-Type", "text/plain")
-	case "accepts JSON alone":
+	case "accepts-json-alone":
 		req.Header.Set("Accept", "application/json")
-	case "accepts no JSON":
+	case "accepts-no-json":
 		req.Header.Set("Accept", "text/event-stream")
-	case "names no revision":
+	case "names-no-revision":
 		req.Header.Del("Mcp-Protocol-Version")
-	case "names an unknown revision":
+	case "names-unknown-revision":
 		req.Header.Set("Mcp-Protocol-Version", "2025-01-01")
-	case "names another revision than in _meta":
+	case "names-another-revision-meta":
 		req.Header.Set("Mcp-Protocol-Version", "2027-01-01")
-	case "names no method":
+	case "names-no-method":
 		req.Header.Del("Mcp-Method")
-	case "names another method":
+	case "names-another-method":
 		req.Header.Set("Mcp-Method", "tools/list")
 	}
 	res, err := w.http.Do(req)
@@ -138,10 +138,10 @@ func (w *wrongClient) call(ctx context.Context, method string, params map[string
 		return nil, errBad
 	case m.Error != nil:
 		return nil, m.Error
-	case m.Result == nil, w.is("wants a resultType") && m.Result["resultType"] == nil:
+	case m.Result == nil, w.is("requires-result-type") && m.Result["resultType"] == nil:
 		return nil, errBad
 	}
-	if w.is("refuses results with unknown members") && m.Result["x-nobody"] != nil {
+	if w.is("refuses-unknown-members") && m.Result["x-nobody"] != nil {
 		return nil, errors.New("unknown member")
 	}
 	return m.Result, nil
@@ -157,24 +157,24 @@ func (w *wrongClient) run(ctx context.Context) error {
 		Extensions map[string]json.RawMessage `json:"extensions"`
 	}
 	_ = json.Unmarshal(hello["capabilities"], &c)
-	top, below := c.Events != nil && !w.is("finds the capability among extensions only"), c.Extensions[wire.ExtensionID] != nil && !w.is("finds the capability at the top level only")
-	if !top && !below && !w.is("asks anyway") {
+	top, below := c.Events != nil && !w.is("finds-capability-among-extensions-only"), c.Extensions[wire.ExtensionID] != nil && !w.is("finds-capability-top-level-only")
+	if !top && !below && !w.is("asks-anyway") {
 		<-ctx.Done()
 		return nil
 	}
-	if w.is("names no tool") {
+	if w.is("names-no-tool") {
 		_, _ = w.call(ctx, "tools/call", map[string]any{"name": "look", "arguments": map[string]any{}})
 	}
 	var mode string
 	for mode == "" {
-		if mode, err = w.list(ctx); err != nil && w.is("stops in silence at malformed lists") {
+		if mode, err = w.list(ctx); err != nil && w.is("silent-on-malformed-list") {
 			<-ctx.Done()
 		}
 		if err != nil && !w.bear(ctx, err, time.Second) {
 			return err
 		}
 	}
-	if w.is("follows nothing") {
+	if w.is("follows-nothing") {
 		<-ctx.Done()
 		return nil
 	}
@@ -192,11 +192,11 @@ func (w *wrongClient) run(ctx context.Context) error {
 // bear waits before something is tried again, and reports whether it is.
 func (w *wrongClient) bear(ctx context.Context, err error, pause time.Duration) bool {
 	switch {
-	case w.is("stops in silence at malformed answers") && (errors.Is(err, errBad) || errors.Is(err, io.ErrUnexpectedEOF)):
+	case w.is("silent-on-malformed") && (errors.Is(err, errBad) || errors.Is(err, io.ErrUnexpectedEOF)):
 		<-ctx.Done()
-	case w.is("makes no pauses after failures") && err != nil, w.is("opens the next stream without a pause") && errors.Is(err, io.EOF):
+	case w.is("makes-no-pauses-after-failures") && err != nil, w.is("reopens-without-pause") && errors.Is(err, io.EOF):
 		pause = time.Millisecond
-	case w.is("makes constant pauses"):
+	case w.is("makes-constant-pauses"):
 		pause = 500 * time.Millisecond
 	}
 	if pause <= 0 {
@@ -221,7 +221,7 @@ func (w *wrongClient) list(ctx context.Context) (string, error) {
 		if json.Unmarshal(got["events"], &page) != nil {
 			return "", errBad
 		}
-		if all = append(all, page...); got["nextCursor"] == nil || w.is("reads one page of the list") {
+		if all = append(all, page...); got["nextCursor"] == nil || w.is("reads-one-page-list") {
 			break
 		}
 		params["cursor"] = got["nextCursor"]
@@ -233,7 +233,7 @@ func (w *wrongClient) list(ctx context.Context) (string, error) {
 		if slices.Contains([]string{wire.ModePoll, wire.ModePush, wire.ModeWebhook}, mode) {
 			return mode, nil
 		}
-		if w.is("refuses types with unknown modes") {
+		if w.is("refuses-types-unknown-modes") {
 			return "", errors.New("unknown mode " + mode)
 		}
 	}
@@ -246,13 +246,13 @@ func (w *wrongClient) following() map[string]any {
 	defer w.mu.Unlock()
 	name, cursor := EventType, any(w.cursor)
 	switch {
-	case w.is("asks for another type"):
+	case w.is("asks-another-type"):
 		name = "tock"
-	case w.is("sends a null cursor as text") && string(w.cursor) == "null" && w.ids.Load() > 2:
+	case w.is("sends-null-cursor-text") && string(w.cursor) == "null" && w.ids.Load() > 2:
 		cursor = "null"
-	case w.is("begins at 0") && string(w.cursor) == "null":
+	case w.is("begins-at-0") && string(w.cursor) == "null":
 		cursor = "0"
-	case w.is("changes cursors"):
+	case w.is("changes-cursors"):
 		cursor = json.RawMessage(strings.ToLower(string(w.cursor)))
 	}
 	return map[string]any{"name": name, "cursor": cursor}
@@ -271,17 +271,17 @@ func (w *wrongClient) at(cursor json.RawMessage) {
 func (w *wrongClient) take(raw json.RawMessage) bool {
 	var e map[string]json.RawMessage
 	var id string
-	if json.Unmarshal(raw, &e) != nil || json.Unmarshal(e["eventId"], &id) != nil || w.is("passes over events with unknown members") && e["x-nobody"] != nil {
+	if json.Unmarshal(raw, &e) != nil || json.Unmarshal(e["eventId"], &id) != nil || w.is("drops-unknown-members") && e["x-nobody"] != nil {
 		return false
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.seen[id] && !w.is("handles what comes again") || w.is("handles nothing") {
+	if w.seen[id] && !w.is("handles-repeats") || w.is("handles-nothing") {
 		return true
 	}
 	w.seen[id] = true
 	fmt.Fprintln(w.stdout, id)
-	if w.is("handles twice") {
+	if w.is("handles-twice") {
 		fmt.Fprintln(w.stdout, id)
 	}
 	if cursor := e["cursor"]; len(cursor) > 0 {
@@ -291,25 +291,25 @@ func (w *wrongClient) take(raw json.RawMessage) bool {
 }
 
 func (w *wrongClient) gap() {
-	if !w.is("does not report gaps") {
+	if !w.is("does-not-report-gaps") {
 		fmt.Fprintln(w.stderr, "a gap")
 	}
 }
 
 // interrupted is after whatever broke off.
 func (w *wrongClient) interrupted() {
-	if w.is("forgets its cursor at a break") {
+	if w.is("forgets-cursor-break") {
 		w.at(nil)
 	}
 }
 
 // refused is what becomes of an error of the server: again, or the end.
 func (w *wrongClient) refused(ctx context.Context, code int64) (again bool, err error) {
-	notFound := code == -32011 && !w.is("knows the SEP's codes only") || code == -32023 && !w.is("knows the sketch's codes only") || code == -32014
+	notFound := code == -32011 && !w.is("knows-sep-codes-only") || code == -32023 && !w.is("knows-sketch-codes-only") || code == -32014
 	switch {
-	case code == -32603 && w.is("ends at a failure upstream"):
+	case code == -32603 && w.is("ends-failure-upstream"):
 		return false, errors.New("failed")
-	case code == -32603, w.is("goes on after Forbidden"):
+	case code == -32603, w.is("goes-on-after-forbidden"):
 		return true, nil
 	case notFound:
 		for {
@@ -319,7 +319,7 @@ func (w *wrongClient) refused(ctx context.Context, code int64) (again bool, err 
 				return false, nil
 			}
 		}
-	case w.is("stops in silence at errors", "knows the SEP's codes only", "knows the sketch's codes only"):
+	case w.is("silent-on-errors", "knows-sep-codes-only", "knows-sketch-codes-only"):
 		<-ctx.Done()
 		return false, nil
 	}
@@ -341,16 +341,16 @@ func (w *wrongClient) failed(ctx context.Context, err error, n int) (again bool,
 		if again, end := w.refused(ctx, rpc.Code); !again {
 			return false, end
 		}
-	case ok && w.is("ends at a status 503"), !ok && w.is("ends at a restart"):
+	case ok && w.is("ends-status-503"), !ok && w.is("ends-restart"):
 		return false, err
-	case ok && !w.is("ignores Retry-After"):
+	case ok && !w.is("ignores-retry-after"):
 		pause = max(pause, rpc.after)
 	}
 	return w.bear(ctx, err, pause), nil
 }
 
 func (w *wrongClient) poll(ctx context.Context) error {
-	if w.is("overlaps polls") {
+	if w.is("overlaps-polls") {
 		go func() {
 			for sleep(ctx, time.Second) {
 				go func() { _, _ = w.call(ctx, wire.MethodPoll, w.following()) }()
@@ -359,7 +359,7 @@ func (w *wrongClient) poll(ctx context.Context) error {
 	}
 	for failures := 0; ctx.Err() == nil; {
 		got, err := w.call(ctx, wire.MethodPoll, w.following())
-		if w.is("crashes after a poll") {
+		if w.is("crashes-after-poll") {
 			return ended("signal: segmentation fault")
 		}
 		if err != nil {
@@ -374,23 +374,23 @@ func (w *wrongClient) poll(ctx context.Context) error {
 		_ = json.Unmarshal(got["events"], &all)
 		odd := got["events"] == nil
 		more := string(got["hasMore"]) == "true" && len(all) > 0
-		if more && w.is("drops the last event of a page with more after it") {
+		if more && w.is("drops-last-of-page") {
 			all = all[:len(all)-1]
 		}
 		for _, raw := range all {
 			odd = !w.take(raw) || odd
 		}
-		if more && w.is("reads one page") {
+		if more && w.is("reads-one-page") {
 			<-ctx.Done()
 		}
-		if odd && w.is("stops in silence at malformed answers") {
+		if odd && w.is("silent-on-malformed") {
 			<-ctx.Done()
 		}
 		truncated := string(got["truncated"]) == "true"
 		if truncated {
 			w.gap()
 		}
-		if !truncated || !w.is("keeps old cursors") {
+		if !truncated || !w.is("keeps-old-cursors") {
 			if got["cursor"] != nil || got["events"] == nil {
 				w.at(got["cursor"])
 			}
@@ -398,16 +398,16 @@ func (w *wrongClient) poll(ctx context.Context) error {
 		var next float64
 		_ = json.Unmarshal(got["nextPollMs"], &next)
 		wait := time.Duration(next) * time.Millisecond
-		if w.is("polls at its own pace") {
+		if w.is("ignores-next-poll") {
 			wait = time.Second
 		}
-		if !w.is("polls in a loop") {
+		if !w.is("polls-loop") {
 			wait = max(wait, time.Second)
 		}
 		switch {
-		case w.is("polls in a flood"):
+		case w.is("floods"):
 			wait = time.Microsecond
-		case string(got["hasMore"]) == "true" && len(all) == 0 && !w.is("waits although there is more"):
+		case string(got["hasMore"]) == "true" && len(all) == 0 && !w.is("ignores-has-more"):
 			wait = 10 * time.Millisecond
 		}
 		if wait > 0 && !sleep(ctx, wait) {

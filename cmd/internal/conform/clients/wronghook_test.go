@@ -19,12 +19,12 @@ import (
 func (w *wrongClient) hook(ctx context.Context) error {
 	l, host := w.n.open("callback")
 	secret := make([]byte, 32)
-	if w.is("makes short secrets") {
+	if w.is("makes-short-secrets") {
 		secret = secret[:8]
 	}
 	rand.Read(secret)
 	delivery := map[string]any{"mode": wire.ModeWebhook, "url": "https://" + host + "/cb", "secret": "whsec_" + base64.StdEncoding.EncodeToString(secret)}
-	if w.is("has http callbacks") {
+	if w.is("http-callbacks") {
 		delivery["url"] = "http://" + host + "/cb"
 	}
 	again := make(chan struct{}, 10)
@@ -35,7 +35,7 @@ func (w *wrongClient) hook(ctx context.Context) error {
 	defer serving.Wait()
 	defer server.Close()
 	defer func() {
-		if w.is("never unsubscribes") {
+		if w.is("never-unsubscribes") {
 			return
 		}
 		ending, cancel := context.WithTimeout(context.Background(), 2*time.Second)
@@ -45,10 +45,10 @@ func (w *wrongClient) hook(ctx context.Context) error {
 	for failures, n := 0, 0; ctx.Err() == nil; n++ {
 		params := w.following()
 		params["delivery"] = delivery
-		if n > 0 && w.is("refreshes without a cursor") {
+		if n > 0 && w.is("refreshes-no-cursor") {
 			params["cursor"] = nil
 		}
-		if n > 0 && w.is("refreshes with another callback") {
+		if n > 0 && w.is("refreshes-another-callback") {
 			delivery["url"] = fmt.Sprint("https://", host, "/cb", n)
 		}
 		got, err := w.call(ctx, wire.MethodSubscribe, params)
@@ -66,7 +66,7 @@ func (w *wrongClient) hook(ctx context.Context) error {
 		failures = 0
 		var before time.Time
 		if json.Unmarshal(got["refreshBefore"], &before) != nil || before.IsZero() {
-			if w.is("stops in silence at malformed answers") {
+			if w.is("silent-on-malformed") {
 				_ = server.Close()
 				<-ctx.Done()
 			}
@@ -82,9 +82,9 @@ func (w *wrongClient) hook(ctx context.Context) error {
 		w.mu.Unlock()
 		wait := time.Until(before) * 2 / 3
 		switch {
-		case w.is("never refreshes"):
+		case w.is("never-refreshes"):
 			wait = time.Hour
-		case w.is("refreshes late"):
+		case w.is("refreshes-late"):
 			wait = time.Until(before) * 97 / 100
 		}
 		t := time.NewTimer(max(wait, 100*time.Millisecond))
@@ -124,14 +124,14 @@ func (w *wrongClient) called(out http.ResponseWriter, r *http.Request, again cha
 	var kind string
 	_ = json.Unmarshal(m["type"], &kind)
 	switch {
-	case kind == wire.EnvelopeVerification && !w.is("answers no challenge"):
+	case kind == wire.EnvelopeVerification && !w.is("answers-no-challenge"):
 		fmt.Fprintf(out, `{"challenge":%s}`, m["challenge"])
-	case kind == wire.EnvelopeGap && w.is("refuses gaps"), kind == wire.EnvelopeTerminated && w.is("refuses terminations"),
-		kind == "" && w.is("refuses deliveries"):
+	case kind == wire.EnvelopeGap && w.is("refuses-gaps"), kind == wire.EnvelopeTerminated && w.is("refuses-terminations"),
+		kind == "" && w.is("refuses-deliveries"):
 		out.WriteHeader(http.StatusBadRequest)
 	case kind == wire.EnvelopeGap:
 		w.gap()
-	case kind == wire.EnvelopeTerminated && !w.is("ignores terminations"):
+	case kind == wire.EnvelopeTerminated && !w.is("ignores-terminations"):
 		again <- struct{}{}
 	case kind == "":
 		w.take(body)

@@ -12,7 +12,7 @@ import (
 
 func (w *wrongClient) push(ctx context.Context) error {
 	for failures, first := 0, true; ctx.Err() == nil; first = false {
-		if w.is("leaves streams") && !first {
+		if w.is("leaves-streams") && !first {
 			<-ctx.Done()
 		}
 		err := w.stream(ctx)
@@ -30,7 +30,7 @@ func (w *wrongClient) push(ctx context.Context) error {
 // stream reads one stream, and says why it ended.
 func (w *wrongClient) stream(parent context.Context) error {
 	ctx, cancel := context.WithCancel(parent)
-	if !w.is("leaves dead streams open", "gives every request one id") {
+	if !w.is("leaves-dead-streams-open", "one-request-id") {
 		defer cancel()
 	}
 	res, err := w.send(ctx, wire.MethodStream, w.following())
@@ -75,7 +75,7 @@ func (w *wrongClient) stream(parent context.Context) error {
 	patience, beats, last, actives := time.Minute, 0, time.Now(), 0
 	for {
 		var dead <-chan time.Time
-		if !w.is("believes in silent streams") {
+		if !w.is("trusts-silent-stream") {
 			t := time.NewTimer(patience)
 			defer t.Stop()
 			dead = t.C
@@ -106,19 +106,19 @@ func (w *wrongClient) stream(parent context.Context) error {
 		}
 		switch m.Method {
 		case wire.NotificationActive:
-			if w.is("leaves streams") {
+			if w.is("leaves-streams") {
 				return io.EOF
 			}
-			if !w.is("ignores the cursor of active") {
+			if !w.is("ignores-cursor-active") {
 				w.at(m.Params["cursor"])
 			}
 			truncated := string(m.Params["truncated"]) == "true"
-			if actives++; w.is("stops in silence at malformed answers") && actives > 1 {
+			if actives++; w.is("silent-on-malformed") && actives > 1 {
 				return errBad
 			}
 			if truncated {
 				w.gap()
-				if actives > 1 && w.is("gaps end streams") {
+				if actives > 1 && w.is("gaps-end-streams") {
 					return io.EOF
 				}
 			}
@@ -126,18 +126,18 @@ func (w *wrongClient) stream(parent context.Context) error {
 			w.take(mustJSON(m.Params))
 		case wire.NotificationHeartbeat:
 			w.at(m.Params["cursor"])
-			if beats++; beats > 1 && !w.is("waits a minute for every heartbeat") {
+			if beats++; beats > 1 && !w.is("waits-minute") {
 				patience = 2*time.Since(last) + time.Second
 			}
 			last = time.Now()
 		case wire.NotificationError:
-			if w.is("errors end streams") {
+			if w.is("errors-end-streams") {
 				return io.EOF
 			}
 		case wire.NotificationTerminated:
 			var e rpcError
 			_ = json.Unmarshal(m.Params["error"], &e)
-			if e.Code == -32014 && !w.is("repeats a cursor that is refused") {
+			if e.Code == -32014 && !w.is("repeats-cursor-refused") {
 				w.at(nil)
 			}
 			if e.Code == 0 {

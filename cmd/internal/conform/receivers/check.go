@@ -11,6 +11,8 @@ import (
 
 // A check tests one requirement.
 type check struct {
+	// name identifies the check.
+	name string
 	// id is the requirement's ID in docs/requirements.md.
 	id string
 	// title describes what the receiver does if the check passes.
@@ -33,16 +35,20 @@ func checks() []check {
 // Checks describes all checks in execution order.
 func Checks() (all []verdict.Check) {
 	for _, c := range checks() {
-		v := verdict.Check{ID: c.id, Title: c.title, Advice: c.advice}
-		if c.handled {
-			v.Flags = append(v.Flags, "--handled")
-		}
-		if c.command {
-			v.Flags = append(v.Flags, "--")
-		}
-		all = append(all, v)
+		all = append(all, c.describe())
 	}
 	return all
+}
+
+func (c check) describe() verdict.Check {
+	v := verdict.Check{Name: c.name, ID: c.id, Title: c.title, Advice: c.advice}
+	if c.handled {
+		v.Flags = append(v.Flags, "--handled")
+	}
+	if c.command {
+		v.Flags = append(v.Flags, "--")
+	}
+	return v
 }
 
 // maxUnanswered is the number of consecutive unanswered requests after which the run stops sending.
@@ -53,7 +59,7 @@ func (r *run) tryCheck(ctx context.Context, c check) verdict.Finding {
 	err := r.skipReason(ctx, c)
 	if c.looksBack {
 		if found := c.run(ctx, r); found != nil {
-			return r.Finding(c.id, c.title, c.advice, found)
+			return r.Finding(c.describe(), found)
 		}
 	} else if err == nil {
 		r.last = nil
@@ -67,7 +73,7 @@ func (r *run) tryCheck(ctx context.Context, c check) verdict.Finding {
 	if err != nil && !violated && !skipped && !unjudged && r.last != nil {
 		err = &verdict.Violation{Expected: "an answer", Got: err.Error(), Request: r.last.request, Answer: r.last.answer}
 	}
-	return r.Finding(c.id, c.title, c.advice, err)
+	return r.Finding(c.describe(), err)
 }
 
 // interrupt records the message that was unanswered when the run ended, and returns the error for the check that sent

@@ -11,12 +11,12 @@ import (
 )
 
 var challengeChecks = []check{
-	{id: "VER-2", title: "a signed challenge is answered with the challenge", run: challengeEchoed},
-	{id: "D12", title: "a challenge may name a subscription that nobody knows yet", run: challengeOfAnother},
-	{id: "VER-2", title: "a challenge is answered each time, and never handled", run: sendChallengeAsEvent},
-	{id: "CLI-5", title: "a challenge without a signature is not answered", run: challengeUnsigned},
-	{id: "CLI-5", title: "a challenge by another secret is not answered", run: challengeForged},
-	{id: "CLI-5", title: "another path answers no challenge", advice: true, run: challengeElsewhere},
+	{name: "challenge", id: "VER-2", title: "The receiver responds to a signed challenge with the challenge", run: challengeEchoed},
+	{name: "challenge-unknown-subscription", id: "D12", title: "The receiver accepts a challenge for a subscription that it does not know yet", run: challengeOfAnother},
+	{name: "challenge-again", id: "VER-2", title: "The receiver responds to each challenge and handles none", run: sendChallengeAsEvent},
+	{name: "challenge-unsigned", id: "CLI-5", title: "The receiver refuses a challenge without a signature", run: challengeUnsigned},
+	{name: "challenge-other-secret", id: "CLI-5", title: "The receiver refuses a challenge that another secret signs", run: challengeForged},
+	{name: "challenge-path", id: "CLI-5", title: "Another path does not respond to a challenge", advice: true, run: challengeElsewhere},
 }
 
 // challenge returns a new challenge message with its nonce and its webhook-id.

@@ -10,21 +10,21 @@ import (
 )
 
 var controlChecks = []check{
-	{id: "CLI-5", title: "a body with a type is never an event", run: sendTypedEvent},
-	{id: "CLI-5", title: "a control envelope of an unknown type is taken", advice: true, run: unknownType},
-	{id: "HOOK-7", title: "a gap is taken, and handled once", run: gap},
-	{id: "HOOK-7", title: "a gap without a cursor is taken", run: gapWithoutCursor},
+	{name: "envelope-event", id: "CLI-5", title: "The receiver never handles a body with a type as an event", run: sendTypedEvent},
+	{name: "envelope-unknown", id: "CLI-5", title: "The receiver accepts a control envelope of an unknown type", advice: true, run: unknownType},
+	{name: "gap", id: "HOOK-7", title: "The receiver accepts a gap and handles it once", run: gap},
+	{name: "gap-no-cursor", id: "HOOK-7", title: "The receiver accepts a gap without a cursor", run: gapWithoutCursor},
 }
 
 var crashChecks = []check{
-	{id: "CLI-5", title: "an accepted event is handled although the program is killed", handled: true, command: true, run: killAfterAck},
+	{name: "killed", id: "CLI-5", title: "The receiver handles an accepted event although it is killed", handled: true, command: true, run: killAfterAck},
 }
 
 var lastChecks = []check{
-	{id: "HOOK-7", title: "a termination is taken, and handled once", run: terminated},
-	{id: "CLI-5", title: "no event is handled after a termination", handled: true, run: afterTermination},
-	{id: "HOOK-4", title: "every answer comes within five seconds", looksBack: true, run: inTime},
-	{id: "SSRF-2", title: "every answer is short and ends", advice: true, looksBack: true, run: shortAnswers},
+	{name: "termination", id: "HOOK-7", title: "The receiver accepts a termination and handles it once", run: terminated},
+	{name: "termination-last", id: "CLI-5", title: "The receiver handles no event after a termination", handled: true, run: afterTermination},
+	{name: "response-time", id: "HOOK-4", title: "Every response arrives within five seconds", looksBack: true, run: inTime},
+	{name: "response-size", id: "SSRF-2", title: "Every response is short and complete", advice: true, looksBack: true, run: shortAnswers},
 }
 
 // sendTypedEvent sends an envelope with a type and an eventId. It is a control envelope, regardless of the type.

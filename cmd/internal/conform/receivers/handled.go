@@ -62,21 +62,21 @@ func (r *run) awaitHandled(ctx context.Context, all []check, findings []verdict.
 		}
 		switch {
 		case err != nil:
-			*f = r.Finding(c.id, c.title, c.advice, verdict.Unjudgedf("--handled: %v", err))
+			*f = r.Finding(c.describe(), verdict.Unjudgedf("--handled: %v", err))
 		case n < p.least && ctx.Err() != nil:
-			*f = r.Finding(c.id, c.title, c.advice, verdict.ErrRunEnded)
+			*f = r.Finding(c.describe(), verdict.ErrRunEnded)
 		case n < p.least && !some && blamed:
-			*f = r.Finding(c.id, c.title, c.advice, verdict.Skipf("%s has nothing of this run", r.o.Handled))
+			*f = r.Finding(c.describe(), verdict.Skipf("%s has nothing of this run", r.o.Handled))
 		case n < p.least:
 			blamed = true
-			*f = r.Finding(c.id, c.title, c.advice, p.x.violation("what was answered 2xx to be handled: a line "+p.line,
+			*f = r.Finding(c.describe(), p.x.violation("what was answered 2xx to be handled: a line "+p.line,
 				"no such line in %s", r.o.Handled))
 		case p.most >= 0 && n > p.most:
 			times := "never"
 			if p.most > 0 {
 				times = "once"
 			}
-			*f = r.Finding(c.id, c.title, c.advice, p.x.violation("it to be handled "+times+": the line "+p.line,
+			*f = r.Finding(c.describe(), p.x.violation("it to be handled "+times+": the line "+p.line,
 				"%d such lines in %s", n, r.o.Handled))
 		}
 	}

@@ -179,7 +179,7 @@ func testRight(t *testing.T) {
 	}
 	// Nothing is known of what was handled, and all else is tried.
 	o.Handled = ""
-	serveWrong(t, &o, &wrong{fault: "handles nothing"})
+	serveWrong(t, &o, &wrong{fault: "handles-nothing"})
 	report = judge(t, o)
 	if f := found(report); f != nil {
 		t.Errorf("without --handled: %+v", f)
@@ -254,7 +254,7 @@ func TestForgets(t *testing.T) {
 			return &forgetful{now, killed}, nil
 		}
 		all := found(judge(t, o))
-		if len(all) != 1 || all[0].Title != crashChecks[0].title || all[0].Outcome != verdict.Fail {
+		if len(all) != 1 || all[0].Name != crashChecks[0].name || all[0].Outcome != verdict.Fail {
 			t.Errorf("%+v", all)
 		}
 	})
@@ -286,7 +286,7 @@ func TestNoReceiver(t *testing.T) {
 	}
 	for name, tt := range map[string]struct {
 		serve func(net.Conn)
-		says  string // the title of what is found at last, "" for nothing more
+		says  string // the name of what is found at last, "" for nothing more
 	}{
 		"closes":   {func(c net.Conn) { c.Close() }, ""},
 		"hangs":    {func(net.Conn) {}, ""},
@@ -298,7 +298,7 @@ func TestNoReceiver(t *testing.T) {
 		"drips its body": {func(c net.Conn) {
 			fmt.Fprint(c, "HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n")
 			slowly(c, "x", 20*time.Millisecond)
-		}, "every answer is short and ends"},
+		}, "response-size"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -335,7 +335,7 @@ func TestNoReceiver(t *testing.T) {
 				if f := report.Findings[0]; f.Outcome != verdict.Fail || f.Got == "" || f.Request == "" {
 					t.Errorf("%+v", f)
 				}
-				if f := report.Findings[len(checks())-1]; (f.Outcome == verdict.Advice) != (tt.says != "") || tt.says != "" && f.Title != tt.says {
+				if f := report.Findings[len(checks())-1]; (f.Outcome == verdict.Advice) != (tt.says != "") || tt.says != "" && f.Name != tt.says {
 					t.Errorf("%+v", f)
 				}
 				if took := time.Since(began); took > 30*time.Second {

@@ -67,13 +67,13 @@ type casingKey struct{}
 func (w *wrong) is(fault string) bool { return w.fault == fault }
 
 func (w *wrong) ServeHTTP(out http.ResponseWriter, req *http.Request) {
-	if w.is("answers after six seconds") {
+	if w.is("answers-after-six-seconds") {
 		time.Sleep(6 * time.Second)
 	}
 	status, answer := w.answer(req)
 	out.WriteHeader(status)
 	io.WriteString(out, answer)
-	if w.is("answers without an end") && answer == "" {
+	if w.is("answers-endlessly") && answer == "" {
 		for _, err := io.WriteString(out, strings.Repeat("x", 4096)); err == nil; {
 			_, err = io.WriteString(out, strings.Repeat("x", 4096))
 		}
@@ -82,20 +82,20 @@ func (w *wrong) ServeHTTP(out http.ResponseWriter, req *http.Request) {
 
 // answer is the status and the body of the answer.
 func (w *wrong) answer(req *http.Request) (int, string) {
-	if req.URL.Path != w.path && !w.is("answers at every path") {
+	if req.URL.Path != w.path && !w.is("answers-every-path") {
 		return 404, ""
 	}
-	if req.Method != http.MethodPost && !w.is("takes any method") {
+	if req.Method != http.MethodPost && !w.is("accepts-any-method") {
 		return 405, ""
 	}
-	if req.Header.Get("Content-Type") != "application/json" && !w.is("takes any content type") {
+	if req.Header.Get("Content-Type") != "application/json" && !w.is("accepts-any-content-type") {
 		return 415, ""
 	}
-	if c, _ := req.Context().Value(casingKey{}).(*bytes.Buffer); w.is("wants headers in one case") && bytes.Contains(c.Bytes(), []byte("WEBHOOK-ID")) {
+	if c, _ := req.Context().Value(casingKey{}).(*bytes.Buffer); w.is("requires-header-case") && bytes.Contains(c.Bytes(), []byte("WEBHOOK-ID")) {
 		return 400, ""
 	}
 	body, _ := io.ReadAll(req.Body)
-	if len(body) > wire.MaxBody && !w.is("takes bodies of any size") || w.is("refuses bodies of more than 100 KiB") && len(body) > 100<<10 {
+	if len(body) > wire.MaxBody && !w.is("accepts-any-size") || w.is("refuses-100k") && len(body) > 100<<10 {
 		return 413, ""
 	}
 	var m struct {
@@ -108,12 +108,12 @@ func (w *wrong) answer(req *http.Request) (int, string) {
 	}
 	readable := json.Unmarshal(body, &m) == nil
 	genuine := w.genuine(req, body, m.EventID, m.Type == "")
-	if m.Type == "verification" && (w.is("answers challenges without a signature") && req.Header.Get(wire.HeaderWebhookSignature) == "" ||
-		w.is("answers challenges of any secret") && req.Header.Get(wire.HeaderWebhookSignature) != "") {
+	if m.Type == "verification" && (w.is("answers-challenge-unsigned") && req.Header.Get(wire.HeaderWebhookSignature) == "" ||
+		w.is("answers-challenge-any-secret") && req.Header.Get(wire.HeaderWebhookSignature) != "") {
 		genuine = true
 	}
 	if !genuine {
-		if w.is("answers 500 to forgeries") {
+		if w.is("answers-500-forgeries") {
 			return 500, ""
 		}
 		return 401, ""
@@ -122,55 +122,55 @@ func (w *wrong) answer(req *http.Request) (int, string) {
 	known := req.Header.Get(wire.HeaderSubscriptionID) == w.subscription
 	if m.Type == "verification" {
 		switch {
-		case w.is("refuses challenges of unknown subscriptions") && !known:
+		case w.is("refuses-challenges-unknown-subscriptions") && !known:
 			return 503, ""
-		case w.is("answers a challenge once") && !w.first(id):
+		case w.is("answers-challenge-once") && !w.first(id):
 			return 204, ""
-		case w.is("answers challenges after a MiB of blanks"):
+		case w.is("pads-challenge"):
 			return 200, strings.Repeat(" ", 1<<20) + `{"challenge":"` + m.Challenge + `"}`
-		case w.is("answers challenges with the text alone"):
+		case w.is("answers-challenge-text"):
 			return 200, m.Challenge
-		case w.is("answers challenges with 500"):
+		case w.is("answers-challenge-500"):
 			return 500, `{"challenge":"` + m.Challenge + `"}`
 		}
-		if w.is("handles challenges") {
+		if w.is("handles-challenges") {
 			w.handle(id)
 		}
 		return 200, `{"challenge":"` + m.Challenge + `"}`
 	}
 	switch {
-	case !readable && w.is("takes bodies that are not messages"):
+	case !readable && w.is("accepts-any-body"):
 		return 204, ""
 	case !readable || m.EventID == "" && m.Type == "":
 		return 400, ""
-	case !known && w.is("answers 410 to events of unknown subscriptions"):
+	case !known && w.is("answers-410-unknown-subscription"):
 		return 410, ""
-	case !known && w.is("answers 404 to events of unknown subscriptions"):
+	case !known && w.is("answers-404-unknown-subscription"):
 		return 404, ""
-	case !known && !w.is("takes events of any subscription"):
+	case !known && !w.is("accepts-any-subscription"):
 		return 503, ""
-	case m.Type != "" && !w.is("ignores the type of a body"):
+	case m.Type != "" && !w.is("ignores-type-body"):
 		return w.control(id, m.Type, m.Cursor), ""
-	case w.is("wants the eventId as webhook-id") && id != m.EventID, w.is("refuses unknown members") && m.Unknown != nil, w.is("wants a cursor") && m.Cursor == nil,
-		w.is("refuses long eventIds") && len(m.EventID) > 128, w.is("refuses text beyond ASCII") && utf8.RuneCountInString(m.Meta.Text) != len(m.Meta.Text):
+	case w.is("requires-webhook-id-event-id") && id != m.EventID, w.is("refuses-unknown-members") && m.Unknown != nil, w.is("requires-cursor") && m.Cursor == nil,
+		w.is("refuses-long-event-ids") && len(m.EventID) > 128, w.is("refuses-text-beyond-ascii") && utf8.RuneCountInString(m.Meta.Text) != len(m.Meta.Text):
 		return 400, ""
 	}
 	w.mu.Lock()
-	over := w.over && !w.is("goes on after a termination")
+	over := w.over && !w.is("goes-on-after-termination")
 	w.mu.Unlock()
 	if over {
 		return 404, ""
 	}
 	key := m.EventID
 	switch {
-	case w.is("knows events by their webhook-id"):
+	case w.is("identifies-by-webhook-id"):
 		key = id
-	case w.is("knows events by their body"):
+	case w.is("identifies-by-body"):
 		key = string(body)
-	case w.is("takes eventIds without case"):
+	case w.is("ignores-event-id-case"):
 		key = strings.ToLower(key)
 	}
-	if w.is("handles attempts that come at the same time") {
+	if w.is("handles-concurrent-attempts") {
 		w.mu.Lock()
 		seen := w.seen[key]
 		w.mu.Unlock()
@@ -189,7 +189,7 @@ func (w *wrong) answer(req *http.Request) (int, string) {
 		w.handle(m.EventID)
 		return 204, ""
 	}
-	if first := w.first(key); (first && !w.is("knows events by their eventId or webhook-id")) || w.is("handles each attempt") || w.is("knows events by their eventId or webhook-id") && w.first("id "+id) && first {
+	if first := w.first(key); (first && !w.is("identifies-by-either-id")) || w.is("handles-each-attempt") || w.is("identifies-by-either-id") && w.first("id "+id) && first {
 		w.handle(m.EventID)
 	}
 	return 204, ""
@@ -198,21 +198,21 @@ func (w *wrong) answer(req *http.Request) (int, string) {
 func (w *wrong) control(id, kind string, cursor *string) int {
 	switch kind {
 	case "gap":
-		if w.is("refuses gaps") || w.is("wants a cursor in a gap") && cursor == nil {
+		if w.is("refuses-gaps") || w.is("requires-gap-cursor") && cursor == nil {
 			return 400
 		}
-		if w.first(id) || w.is("handles each attempt at a gap") {
+		if w.first(id) || w.is("handles-each-attempt-gap") {
 			w.handle(id)
 		}
 	case "terminated":
 		w.mu.Lock()
 		w.over = true
 		w.mu.Unlock()
-		if w.first(id) && !w.is("does not handle terminations") {
+		if w.first(id) && !w.is("ignores-termination") {
 			w.handle(id)
 		}
 	default:
-		if w.is("refuses envelopes of unknown types") {
+		if w.is("refuses-envelopes-unknown-types") {
 			return 400
 		}
 	}
@@ -227,37 +227,37 @@ func (w *wrong) genuine(req *http.Request, body []byte, eventID string, event bo
 	if err != nil {
 		return false
 	}
-	if w.is("takes times in milliseconds") && seconds > 1e11 {
+	if w.is("accepts-milliseconds") && seconds > 1e11 {
 		seconds /= 1000
 	}
 	age := time.Since(time.Unix(seconds, 0))
 	most := 5 * time.Minute
-	if w.is("refuses events that are a minute old") {
+	if w.is("refuses-events-minute-old") {
 		most = time.Minute
 	}
-	if age > most && !w.is("takes events of any age") || age < -5*time.Minute && !w.is("takes events from the future") {
+	if age > most && !w.is("accepts-any-age") || age < -5*time.Minute && !w.is("accepts-future") {
 		return false
 	}
 	made := strings.HasPrefix(given, "v1,AAAA") || given == "v1,"
-	if event && (w.is("takes events without a signature") && given == "" || w.is("takes signatures that nobody made") && made || w.is("takes signatures of any secret") && len(given) == 47 && !made) {
+	if event && (w.is("accepts-unsigned") && given == "" || w.is("accepts-wrong-signature") && made || w.is("accepts-any-secret") && len(given) == 47 && !made) {
 		return true
 	}
-	if w.is("verifies the JSON that it has written itself") {
+	if w.is("verifies-own-json") {
 		// Members are kept in order, blanks are not.
 		var compact bytes.Buffer
 		if json.Compact(&compact, body) == nil {
 			body = compact.Bytes()
 		}
 	}
-	if w.is("verifies the body without blanks at its ends") {
+	if w.is("verifies-trimmed-body") {
 		body = bytes.TrimSpace(body)
 	}
 	signatures := strings.Fields(given)
-	if w.is("looks at the first signature only") && len(signatures) > 0 {
+	if w.is("reads-first-signature") && len(signatures) > 0 {
 		signatures = signatures[:1]
 	}
 	for _, s := range signatures {
-		if w.is("refuses unknown schemes") && !strings.HasPrefix(s, "v1,") {
+		if w.is("refuses-unknown-schemes") && !strings.HasPrefix(s, "v1,") {
 			return false
 		}
 	}
@@ -266,7 +266,7 @@ func (w *wrong) genuine(req *http.Request, body []byte, eventID string, event bo
 		if hmac.Equal([]byte(s), []byte(right)) || w.resembles(s, right) {
 			return true
 		}
-		if w.is("verifies the eventId in place of the webhook-id") && hmac.Equal([]byte(s), []byte(signature(w.key, eventID, stamp, body))) {
+		if w.is("verifies-event-id") && hmac.Equal([]byte(s), []byte(signature(w.key, eventID, stamp, body))) {
 			return true
 		}
 	}
@@ -278,11 +278,11 @@ func (w *wrong) resembles(given, right string) bool {
 	_, text, _ := strings.Cut(given, ",")
 	mac, _ := base64.StdEncoding.DecodeString(strings.TrimPrefix(right, "v1,"))
 	switch {
-	case w.is("takes the HMAC under any scheme"):
+	case w.is("accepts-any-scheme"):
 		return "v1,"+text == right
-	case w.is("takes signatures in hex and URL-safe base64"):
+	case w.is("accepts-hex-signature"):
 		return text == hex.EncodeToString(mac) || text == base64.URLEncoding.EncodeToString(mac)
-	case w.is("compares as many bytes as a signature has"):
+	case w.is("compares-prefix"):
 		part, err := base64.StdEncoding.DecodeString(text)
 		return err == nil && strings.HasPrefix(given, "v1,") && len(part) > 0 && bytes.HasPrefix(mac, part)
 	}
@@ -296,7 +296,7 @@ func (w *wrong) first(key string) bool {
 	if w.seen[key] {
 		return false
 	}
-	if w.seen == nil || w.is("remembers one event") {
+	if w.seen == nil || w.is("remembers-one-event") {
 		w.seen = map[string]bool{}
 	}
 	w.seen[key] = true
@@ -305,7 +305,7 @@ func (w *wrong) first(key string) bool {
 
 // handle notes what was handled.
 func (w *wrong) handle(id string) {
-	if w.is("handles nothing") {
+	if w.is("handles-nothing") {
 		return
 	}
 	if w.killed != nil {

@@ -26,9 +26,9 @@ const (
 // A Finding is the result of one check. Its texts come from [Redactor.Shown]. They have one line, are printable and
 // limited in length, and contain no secrets of the run.
 type Finding struct {
-	// ID is the requirement's ID in docs/requirements.md.
-	ID string `json:"id"`
-	// Title describes what holds if the check passes.
+	// Name, ID and Title are those of the check.
+	Name    string  `json:"name"`
+	ID      string  `json:"id"`
 	Title   string  `json:"title"`
 	Outcome Outcome `json:"outcome"`
 	// Expected and Got describe the violation. For a skipped or unjudged check, Got is the reason.

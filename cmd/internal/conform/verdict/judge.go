@@ -48,9 +48,9 @@ func (e *UsageError) Error() string { return e.Message }
 func Usagef(format string, args ...any) error { return &UsageError{fmt.Sprintf(format, args...)} }
 
 // Finding returns the finding for the result of a check, which is nil, a *Violation, a Skipped or an UnjudgedError. Any
-// other error means that a response is missing. advice reports whether the check is a recommendation.
-func (r *Redactor) Finding(id, title string, advice bool, err error) Finding {
-	f := Finding{ID: id, Title: title, Outcome: Pass}
+// other error means that a response is missing.
+func (r *Redactor) Finding(c Check, err error) Finding {
+	f := Finding{Name: c.Name, ID: c.ID, Title: c.Title, Outcome: Pass}
 	if err == nil {
 		return f
 	}
@@ -67,7 +67,7 @@ func (r *Redactor) Finding(id, title string, advice bool, err error) Finding {
 		found = &Violation{Expected: "an answer", Got: err.Error()}
 	}
 	f.Outcome = Fail
-	if advice || found.Mild {
+	if c.Advice || found.Mild {
 		f.Outcome = Advice
 	}
 	f.Expected, f.Got = r.Shown([]byte(found.Expected)), r.Shown([]byte(found.Got))

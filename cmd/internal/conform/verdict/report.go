@@ -83,7 +83,7 @@ func (r *Report) WriteText(w io.Writer, quiet bool, paint func(Outcome, string) 
 		if quiet && (f.Outcome == Pass || f.Outcome == Skip || f.Outcome == Unjudged) {
 			continue
 		}
-		fmt.Fprintf(&b, "%s  %-7s  %s\n", paint(f.Outcome, fmt.Sprintf("%-6s", f.Outcome)), f.ID, f.Title)
+		fmt.Fprintf(&b, "%s  %-7s  %s: %s\n", paint(f.Outcome, fmt.Sprintf("%-8s", f.Outcome)), f.ID, f.Name, f.Title)
 		for _, line := range []struct{ name, text string }{{"expected", f.Expected}, {"got", f.Got}, {"request",
 			f.Request}, {"answer", f.Answer}} {
 			if line.text == "" {
@@ -92,7 +92,7 @@ func (r *Report) WriteText(w io.Writer, quiet bool, paint func(Outcome, string) 
 			if f.Outcome == Skip || f.Outcome == Unjudged {
 				line.name = "because"
 			}
-			fmt.Fprintf(&b, "        %-8s %s\n", line.name, line.text)
+			fmt.Fprintf(&b, "          %-8s %s\n", line.name, line.text)
 		}
 	}
 	b.WriteString(r.Target)
@@ -154,13 +154,14 @@ type (
 	}
 )
 
-// WriteJUnit writes the report as a test suite. A requirement becomes a class and a check becomes a case. Advice is a
+// WriteJUnit writes the report as a test suite. A requirement becomes a class, and the name of a check
+// becomes a case. Advice is a
 // passed case with output. A check that was not completed is an error. An unfinished run adds a case with an error.
 func (r *Report) WriteJUnit(w io.Writer) error {
 	suite := junitSuite{Name: "mcpe-conform " + r.Target, Tests: len(r.Findings), Failures: r.Failed, Errors: r.Unjudged,
 		Skipped: r.Skipped, Time: fmt.Sprintf("%.3f", r.Seconds)}
 	for _, f := range r.Findings {
-		c := junitCase{Class: f.ID, Name: f.Title}
+		c := junitCase{Class: f.ID, Name: f.Name}
 		text := strings.Join([]string{"expected " + f.Expected, "got " + f.Got, "request " + f.Request,
 			"answer " + f.Answer}, "\n")
 		switch f.Outcome {

@@ -117,7 +117,7 @@ func TestBadge(t *testing.T) {
 // TestUnfinished counts findings that were not judged: every form of the report says that the run was not finished.
 func TestUnfinished(t *testing.T) {
 	pass, skip := Finding{ID: "D2", Title: "t", Outcome: Pass}, Finding{ID: "D3", Title: "t", Outcome: Skip, Got: "no type"}
-	ended := new(Redactor).Finding("POLL-3", "t", false, ErrRunEnded)
+	ended := new(Redactor).Finding(Check{ID: "POLL-3", Title: "t"}, ErrRunEnded)
 	for _, tt := range []struct {
 		findings []Finding
 		says     string

@@ -14,12 +14,12 @@ const (
 
 // A Fault is one deliberate fault of a peer. The zero value represents a correct peer.
 type Fault struct {
-	// Name describes the fault and enables it.
+	// Name identifies the fault and enables it.
 	Name string
 	Peer Peer
-	// Checks contains the titles of the checks that must report it.
+	// Checks contains the names of the checks that must report it.
 	Checks []string
-	// Also contains the titles of other checks that may fail because they depend on the broken behavior.
+	// Also contains the names of other checks that may fail because they depend on the broken behavior.
 	Also []string
 
 	// Stdio reports whether the fault is visible on standard input and output. Webhook, SSRF and Other report whether

@@ -64,23 +64,23 @@ func (s *Server) occurrence(e event) map[string]any {
 	o := map[string]any{"eventId": fmt.Sprintf("evt_%d", e.position), "name": "tick",
 		"timestamp": e.at.UTC().Format(time.RFC3339Nano), "data": map[string]any{"seq": e.position}}
 	switch {
-	case s.is("no eventId"):
+	case s.is("no-event-id"):
 		delete(o, "eventId")
-	case s.is("another name"):
+	case s.is("another-name"):
 		o["name"] = "tock"
-	case s.is("a timestamp without a zone"):
+	case s.is("timestamp-no-zone"):
 		o["timestamp"] = e.at.Format("2006-01-02T15:04:05")
-	case s.is("an eventId with spaces"):
+	case s.is("event-id-spaces"):
 		o["eventId"] = fmt.Sprintf("event %d", e.position)
-	case s.is("one eventId for all"):
+	case s.is("event-id-shared"):
 		o["eventId"] = "evt"
-	case s.is("data that does not fit"):
+	case s.is("data-invalid"):
 		o["data"] = map[string]any{"seq": "one"}
-	case s.is("timestamps are ahead"):
+	case s.is("timestamps-ahead"):
 		o["timestamp"] = e.at.Add(2 * time.Hour).UTC().Format(time.RFC3339Nano)
-	case s.is("eventIds are made at each reading"):
+	case s.is("event-id-of-reading"):
 		o["eventId"] = webhook.NewMessageID("evt")
-	case s.is("timestamps are those of the reading"):
+	case s.is("timestamp-of-reading"):
 		o["timestamp"] = time.Now().UTC().Format(time.RFC3339Nano)
 	}
 	return o
@@ -105,7 +105,7 @@ func (s *Server) answerRequest(ctx context.Context, c call) (any, error) {
 	case wire.MethodUnsubscribe:
 		return s.unsubscribe(c)
 	}
-	if s.is("unknown methods have an empty result") {
+	if s.is("method-unknown-result") {
 		return map[string]any{}, nil
 	}
 	return nil, newRefusal(wire.MethodNotFound, nil)
@@ -113,14 +113,14 @@ func (s *Server) answerRequest(ctx context.Context, c call) (any, error) {
 
 func (s *Server) discover() any {
 	capability := map[string]any{"listChanged": false}
-	if s.is("listChanged is a word") {
+	if s.is("list-changed-word") {
 		capability["listChanged"] = "no"
 	}
 	capabilities := map[string]any{"events": capability, "extensions": map[string]any{wire.ExtensionID: capability}}
-	if s.is("no capability") {
+	if s.is("no-capability") {
 		capabilities = map[string]any{}
 	}
-	if s.is("the capability is experimental") {
+	if s.is("capability-experimental") {
 		capabilities = map[string]any{"experimental": capabilities}
 	}
 	return map[string]any{"resultType": "complete", "supportedVersions": []string{wire.RevisionStateless},
@@ -137,14 +137,14 @@ func (s *Server) list(c call) (any, error) {
 	}
 	lists := s.lists
 	s.mu.Unlock()
-	if s.is("the extension has to be declared") && !bytes.Contains(c.Params["_meta"], []byte(wire.ExtensionID)) {
+	if s.is("extension-required") && !bytes.Contains(c.Params["_meta"], []byte(wire.ExtensionID)) {
 		return nil, newRefusal(wire.MethodNotFound, nil)
 	}
-	if s.is("unknown members are refused") && c.Params["mcpeGenConform"] != nil {
+	if s.is("poll-unknown-members") && c.Params["mcpeGenConform"] != nil {
 		return nil, s32602
 	}
 	names := []string{"tick", "spare", "hook"}
-	if s.is("another order each time") && lists%2 == 0 {
+	if s.is("order-changes") && lists%2 == 0 {
 		slices.Reverse(names)
 	}
 	r := map[string]any{"resultType": "complete"}
@@ -154,19 +154,19 @@ func (s *Server) list(c call) (any, error) {
 		names = names[:2]
 	case *cursor == "2":
 		names = names[2:]
-		if s.is("nextCursor is null") {
+		if s.is("next-cursor-null") {
 			r["nextCursor"] = nil
 		}
-		if s.is("the list goes in a circle") {
+		if s.is("list-circular") {
 			r["nextCursor"] = "2"
 		}
-		if s.is("a type is listed twice") {
+		if s.is("type-listed-twice") {
 			names = append(names, "tick")
 		}
-	case !s.is("any page cursor is taken"):
+	case !s.is("list-any-cursor"):
 		return nil, s32602
 	}
-	if s.is("another resultType") {
+	if s.is("another-result-type") {
 		r["resultType"] = "done"
 	}
 	var list []any
@@ -179,13 +179,13 @@ func (s *Server) list(c call) (any, error) {
 				"properties": map[string]any{"seq": map[string]any{"type": "integer"}},
 				"required":   []string{"seq"}}}
 		switch {
-		case s.is("a description is null"):
+		case s.is("description-null"):
 			d["description"] = nil
-		case s.is("no description"):
+		case s.is("no-description"):
 			delete(d, "description")
-		case s.is("no delivery") && name == "spare":
+		case s.is("no-delivery") && name == "spare":
 			d["delivery"] = []string{}
-		case s.is("a malformed schema") && name == "spare":
+		case s.is("malformed-schema") && name == "spare":
 			d["payloadSchema"] = map[string]any{"type": "number of things"}
 		}
 		list = append(list, d)
@@ -199,29 +199,29 @@ func (s *Server) checkParams(c call, mode string) error {
 	name := c.stringParam("name")
 	offered, known := typeModes[name]
 	switch {
-	case name == "" && (s.is("a stream needs no name") && mode == wire.ModePush || s.is("a subscription needs no name") && mode == wire.ModeWebhook):
+	case name == "" && (s.is("stream-no-name") && mode == wire.ModePush || s.is("subscription-no-name") && mode == wire.ModeWebhook):
 		return nil
-	case !known && s.is("an unknown event may be subscribed to") && mode == wire.ModeWebhook:
+	case !known && s.is("subscription-unknown-event") && mode == wire.ModeWebhook:
 		return nil
-	case !slices.Contains(offered, mode) && known && s.is("webhook is not asked for") && mode == wire.ModeWebhook:
+	case !slices.Contains(offered, mode) && known && s.is("webhook-unchecked") && mode == wire.ModeWebhook:
 		return nil
-	case name == "" && s.is("no name is an internal error"):
+	case name == "" && s.is("poll-no-name-internal"):
 		return newRefusal(wire.Internal, nil)
 	case name == "":
 		return s32602
-	case !known && mode == wire.ModePoll && s.is("an unknown event is polled"):
+	case !known && mode == wire.ModePoll && s.is("poll-unknown-event"):
 		return nil
-	case !known && s.is("NotFound without kind"):
+	case !known && s.is("not-found-no-kind"):
 		return newRefusal(wire.NotFound, nil)
 	case !known:
 		return newRefusal(wire.NotFound, map[string]string{"kind": "event"})
-	case !slices.Contains(offered, mode) && s.is("another mode is an unknown method"):
+	case !slices.Contains(offered, mode) && s.is("other-mode-method-unknown"):
 		return newRefusal(wire.MethodNotFound, nil)
-	case !slices.Contains(offered, mode) && s.is("push is not asked for") && mode == wire.ModePush:
+	case !slices.Contains(offered, mode) && s.is("push-unchecked") && mode == wire.ModePush:
 		return nil
 	case !slices.Contains(offered, mode):
 		e := newRefusal(wire.Unsupported, map[string]string{"feature": "deliveryMode", "value": mode})
-		if s.is("codes of both families") {
+		if s.is("codes-both-families") {
 			e.Code = wire.SEP.Code(wire.Unsupported)
 		}
 		return e
@@ -229,12 +229,12 @@ func (s *Server) checkParams(c call, mode string) error {
 	if err := s.checkArguments(c, mode); err != nil {
 		return err
 	}
-	if c.Params["mcpeGenConform"] != nil && (s.is("unknown members of streams are refused") && mode == wire.ModePush ||
-		s.is("unknown members of subscriptions are refused") && mode == wire.ModeWebhook) {
+	if c.Params["mcpeGenConform"] != nil && (s.is("stream-unknown-members") && mode == wire.ModePush ||
+		s.is("subscription-unknown-members") && mode == wire.ModeWebhook) {
 		return s32602
 	}
-	if age, _, err := c.intParam("maxAgeMs"); err != nil || age < 0 && !s.is("maxAgeMs may be negative") &&
-		!(mode == wire.ModeWebhook && s.is("a subscription may have a negative maxAgeMs")) {
+	if age, _, err := c.intParam("maxAgeMs"); err != nil || age < 0 && !s.is("max-age-negative") &&
+		!(mode == wire.ModeWebhook && s.is("subscription-max-age-negative")) {
 		return s32602
 	}
 	return nil
@@ -243,8 +243,8 @@ func (s *Server) checkParams(c call, mode string) error {
 // checkArguments rejects arguments that do not match the inputSchema.
 func (s *Server) checkArguments(c call, mode string) error {
 	switch {
-	case s.is("arguments are not checked"), mode == wire.ModePush && s.is("arguments of streams are not checked"),
-		mode == wire.ModeWebhook && s.is("arguments of subscriptions are not checked"):
+	case s.is("arguments-unchecked"), mode == wire.ModePush && s.is("stream-arguments-unchecked"),
+		mode == wire.ModeWebhook && s.is("subscription-arguments-unchecked"):
 		return nil
 	}
 	var args map[string]json.RawMessage
@@ -255,21 +255,21 @@ func (s *Server) checkArguments(c call, mode string) error {
 		switch key {
 		case "every":
 			text := string(value)
-			if s.is("a number as text is taken") {
+			if s.is("argument-text-number") {
 				text = strings.Trim(text, `"`)
 			}
 			n, err := strconv.ParseInt(text, 10, 64)
-			if err != nil || (n < 1 || n > 1000) && !s.is("a bound is not checked") {
+			if err != nil || (n < 1 || n > 1000) && !s.is("argument-bound") {
 				return s32602
 			}
 		case "kind":
 			var kind string
-			if json.Unmarshal(value, &kind) != nil || kind != "tick" && kind != "tock" && !s.is("an enum is not checked") &&
-				!(mode == wire.ModeWebhook && s.is("an enum of subscriptions is not checked")) {
+			if json.Unmarshal(value, &kind) != nil || kind != "tick" && kind != "tock" && !s.is("argument-enum") &&
+				!(mode == wire.ModeWebhook && s.is("subscription-argument-enum")) {
 				return s32602
 			}
 		default:
-			if !s.is("unknown arguments are taken") && !(mode == wire.ModePush && s.is("unknown arguments of streams are taken")) {
+			if !s.is("argument-unknown") && !(mode == wire.ModePush && s.is("stream-argument-unknown")) {
 				return s32602
 			}
 		}
@@ -289,8 +289,8 @@ func (s *Server) startOf(c call, head int) (from int, truncated bool) {
 	if cursor == nil {
 		_, absent, _ := c.intParam("maxAgeMs")
 		stream, hook := c.Method == wire.MethodStream, c.Method == wire.MethodSubscribe
-		if stream && (s.is("a stream begins with history") || !absent && s.is("maxAgeMs brings history to a stream")) ||
-			hook && (s.is("a subscription begins with history") || !absent && s.is("maxAgeMs brings history to a subscription")) {
+		if stream && (s.is("stream-begins-history") || !absent && s.is("max-age-stream-history")) ||
+			hook && (s.is("subscription-begins-history") || !absent && s.is("max-age-subscription-history")) {
 			return max(head-extraEntries, 0), false
 		}
 		return head, false
@@ -299,9 +299,9 @@ func (s *Server) startOf(c call, head int) (from int, truncated bool) {
 	if !known || from > head {
 		return head, true
 	}
-	ignored := s.is("maxAgeMs is ignored") || s.is("maxAgeMs of a stream is ignored") && c.Method == wire.MethodStream ||
-		s.is("maxAgeMs of a subscription is ignored") && c.Method == wire.MethodSubscribe
-	if s.is("a subscription ignores its cursor") && c.Method == wire.MethodSubscribe {
+	ignored := s.is("max-age-ignored") || s.is("stream-max-age-ignored") && c.Method == wire.MethodStream ||
+		s.is("subscription-max-age-ignored") && c.Method == wire.MethodSubscribe
+	if s.is("subscription-cursor-ignored") && c.Method == wire.MethodSubscribe {
 		return head, false
 	}
 	if age, absent, _ := c.intParam("maxAgeMs"); !absent && !ignored {
@@ -318,18 +318,18 @@ func (s *Server) startOf(c call, head int) (from int, truncated bool) {
 func (s *Server) poll(ctx context.Context, c call) (any, error) {
 	name := c.stringParam("name")
 	if name == "" || typeModes[name] == nil {
-		name = "spare" // with the fault "an unknown event is polled"
+		name = "spare" // with the fault "poll-unknown-event"
 	}
 	limit, absent, err := c.intParam("maxEvents")
-	if err != nil || !absent && limit < 1 && !s.is("maxEvents may be 0") || s.is("a large maxEvents is an error") &&
+	if err != nil || !absent && limit < 1 && !s.is("max-events-zero") || s.is("large-max-events-error") &&
 		limit > 1000 {
 		return nil, s32602
 	}
-	if absent || limit < 1 || s.is("maxEvents is ignored") {
+	if absent || limit < 1 || s.is("max-events-ignored") {
 		limit = 50
 	}
 	wait, _, err := c.intParam("timeoutMs")
-	if err != nil || s.is("timeoutMs is an error") && wait > 0 {
+	if err != nil || s.is("timeout-ms-error") && wait > 0 {
 		return nil, s32602
 	}
 	s.delayPoll(ctx)
@@ -340,41 +340,41 @@ func (s *Server) poll(ctx context.Context, c call) (any, error) {
 	if cursor != nil {
 		if _, known := position(name, *cursor); !known {
 			foreign := strings.Contains(*cursor, ":") && typeModes[strings.Split(*cursor, ":")[0]] != nil
-			if foreign && s.is("a foreign cursor is an error") || !foreign && s.is("a malformed cursor is an error") {
+			if foreign && s.is("foreign-cursor-error") || !foreign && s.is("malformed-cursor-error") {
 				return nil, s32602
 			}
 		}
 	}
 	_, appended, head := s.eventsAfter(0)
 	from, truncated := s.startOf(c, head)
-	if s.is("old cursors are errors") && from < head-50 {
+	if s.is("old-cursors-errors") && from < head-50 {
 		return nil, s32602
 	}
-	if s.is("a malformed cursor goes unnoticed") && cursor != nil {
+	if s.is("malformed-cursor-goes-unnoticed") && cursor != nil {
 		if _, known := position(name, *cursor); !known {
 			truncated = false
 		}
 	}
 	_, ageless, _ := c.intParam("maxAgeMs")
-	if cursor == nil && (s.is("history without a cursor") || !ageless && s.is("maxAgeMs brings history to a poll")) {
+	if cursor == nil && (s.is("poll-history") || !ageless && s.is("max-age-poll-history")) {
 		from = max(head-extraEntries, 0)
 	}
-	if cursor == nil && s.is("a poll without a cursor is held") {
+	if cursor == nil && s.is("poll-from-now-held") {
 		select {
 		case <-ctx.Done():
 		case <-time.After(time.Duration(wait) * time.Millisecond):
 		}
 	}
-	if s.is("a held poll waits out its time") {
+	if s.is("held-poll-waits") {
 		appended = nil
 	}
-	if s.is("the cursor of a first poll is ahead") && cursor == nil {
+	if s.is("first-poll-ahead") && cursor == nil {
 		from += skippedEntries
 	}
-	if cursor != nil && wait > 0 && (name == "tick" || s.is("a held poll never ends")) {
+	if cursor != nil && wait > 0 && (name == "tick" || s.is("held-poll-never-ends")) {
 		// With these faults the poll waits even if something has occurred before it.
-		if list, _, _ := s.eventsAfter(from); len(list) == 0 || s.is("a held poll never ends") || s.is("a held poll waits out its time") {
-			if s.is("a held poll never ends") {
+		if list, _, _ := s.eventsAfter(from); len(list) == 0 || s.is("held-poll-never-ends") || s.is("held-poll-waits") {
+			if s.is("held-poll-never-ends") {
 				appended, wait = nil, 1<<30
 			}
 			if wait > 30_000 {
@@ -383,7 +383,7 @@ func (s *Server) poll(ctx context.Context, c call) (any, error) {
 			}
 			select {
 			case <-appended:
-				if s.is("a held poll loses the event that wakes it") {
+				if s.is("held-poll-loses-event") {
 					from++
 				}
 			case <-ctx.Done():
@@ -411,7 +411,7 @@ func (s *Server) page(name string, cursor *string, from, limit int, truncated bo
 	var found []event
 	next := from
 	if name == "tick" {
-		if s.is("passed events are forgotten") {
+		if s.is("passed-events-lost") {
 			s.mu.Lock()
 			s.passed = max(s.passed, from)
 			from = s.passed
@@ -422,27 +422,27 @@ func (s *Server) page(name string, cursor *string, from, limit int, truncated bo
 	more := len(found) > limit
 	list := []any{}
 	for _, e := range found[:min(len(found), limit)] {
-		if s.is("polls leave events out") && e.position%3 == 0 || s.is("pages of two leave events out") && limit == 2 && e.position%4 == 0 {
+		if s.is("polls-leave-events-out") && e.position%3 == 0 || s.is("pages-two-leave-events-out") && limit == 2 && e.position%4 == 0 {
 			next = e.position
 			continue
 		}
-		if s.is("polls stop") && e.position > 12 {
+		if s.is("polls-stop") && e.position > 12 {
 			break
 		}
 		o := s.occurrence(e)
-		if s.is("a cursor in a poll's occurrence") {
+		if s.is("poll-occurrence-cursor") {
 			o["cursor"] = cursorOf(name, e.position)
 		}
 		list = append(list, o)
 		next = e.position
 	}
-	if s.is("a page too far") && more {
+	if s.is("page-skips") && more {
 		next++
 	}
-	if s.is("an empty poll is ahead") && name == "tick" && len(list) == 0 {
+	if s.is("empty-poll-ahead") && name == "tick" && len(list) == 0 {
 		next += skippedEntries
 	}
-	if s.is("the cursor stands still") {
+	if s.is("cursor-stands-still") {
 		next = from
 	}
 	s.mu.Lock()
@@ -450,19 +450,19 @@ func (s *Server) page(name string, cursor *string, from, limit int, truncated bo
 	first, odd := s.polls == 1, s.polls%2 == 1
 	s.mu.Unlock()
 	r := map[string]any{"resultType": "complete", "events": list, "cursor": cursorOf(name, next), "truncated": truncated,
-		"hasMore": more && !s.is("hasMore is lost") || s.is("hasMore at the end"), "nextPollMs": 20}
+		"hasMore": more && !s.is("has-more-lost") || s.is("has-more-end"), "nextPollMs": 20}
 	switch {
-	case s.is("events are null") && len(list) == 0:
+	case s.is("events-null") && len(list) == 0:
 		r["events"] = nil
-	case s.is("polls have the cursor of another type"):
+	case s.is("poll-cursor-foreign"):
 		r["cursor"] = cursorOf("spare", 1)
-	case s.is("nextPollMs is null"):
+	case s.is("next-poll-ms-null"):
 		r["nextPollMs"] = nil
-	case s.is("no nextPollMs"):
+	case s.is("no-next-poll-ms"):
 		delete(r, "nextPollMs")
-	case s.is("truncated is a number"):
+	case s.is("truncated-number"):
 		r["truncated"] = 0
-	case s.is("a cursor now and then") && odd, s.is("later polls without a cursor bring none") && cursor == nil && !first:
+	case s.is("cursor-sometimes") && odd, s.is("poll-later-no-cursor") && cursor == nil && !first:
 		r["cursor"] = nil
 	}
 	return r

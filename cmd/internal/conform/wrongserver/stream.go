@@ -12,20 +12,20 @@ import (
 
 // mayStream refuses an invalid events/stream.
 func (s *Server) mayStream(c call) error {
-	if c.stringParam("name") != "" && typeModes[c.stringParam("name")] == nil && s.is("an unknown event is streamed") {
+	if c.stringParam("name") != "" && typeModes[c.stringParam("name")] == nil && s.is("stream-unknown-event") {
 		return nil
 	}
 	if err := s.checkParams(c, wire.ModePush); err != nil {
 		return err
 	}
-	if cursor := c.cursorParam(); cursor != nil && s.is("a foreign cursor of a stream is an error") {
+	if cursor := c.cursorParam(); cursor != nil && s.is("foreign-cursor-stream-error") {
 		if own, _, ok := strings.Cut(*cursor, ":"); ok && own != c.stringParam("name") && typeModes[own] != nil {
 			return s32602
 		}
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.streams > 0 && s.is("one stream for each caller") {
+	if s.streams > 0 && s.is("one-stream") {
 		return newRefusal(wire.Internal, nil)
 	}
 	return nil
@@ -37,14 +37,14 @@ func (s *Server) delayPoll(ctx context.Context) {
 	open, held := s.streams, s.held
 	s.mu.Unlock()
 	switch {
-	case held > 0 && s.is("a poll that is held long blocks others"):
+	case held > 0 && s.is("held-poll-blocks-others"):
 		<-ctx.Done()
-	case open > 0 && s.is("polls wait while a stream is open"):
+	case open > 0 && s.is("stream-blocks-polls"):
 		select {
 		case <-ctx.Done():
 		case <-time.After(8 * time.Second):
 		}
-	case open > 2 && s.is("three streams block polls"):
+	case open > 2 && s.is("three-streams-block-polls"):
 		<-ctx.Done()
 	}
 }
@@ -63,42 +63,42 @@ func (s *Server) writeStream(ctx context.Context, c call, write func([]byte) err
 	name := "tick"
 	_, _, head := s.eventsAfter(0)
 	from, truncated := s.startOf(c, head)
-	if s.is("no replay") {
+	if s.is("no-replay") {
 		from = head
 	}
-	if s.is("a stream with a malformed cursor") {
+	if s.is("stream-malformed-cursor") {
 		truncated = false
 	}
 	replayed := head
 	send := func(method string, params map[string]any) error {
 		id := c.ID
-		if s.is("the subscription id is a string") && !strings.HasPrefix(string(id), `"`) {
+		if s.is("subscription-id-string") && !strings.HasPrefix(string(id), `"`) {
 			id = fmt.Appendf(nil, "%q", id)
 		}
-		if !s.is("no subscription id") {
+		if !s.is("no-subscription-id") {
 			params["_meta"] = map[string]any{wire.MetaSubscriptionID: id}
 		}
 		m := map[string]any{"jsonrpc": "2.0", "method": method, "params": s.applyChange(method, params)}
-		if s.is("notifications have an id") {
+		if s.is("notifications-id") {
 			m["id"] = 1
 		}
-		if _, ok := params["cursor"]; ok && s.is("cursors of streams are null") {
+		if _, ok := params["cursor"]; ok && s.is("stream-cursor-null") {
 			params["cursor"] = nil
 		}
 		b, _ := json.Marshal(m)
 		return write(b)
 	}
 	activeAt := from
-	if s.is("active is ahead of the replay") {
+	if s.is("active-ahead-of-replay") {
 		activeAt = head
 	}
-	if s.is("active is ahead") {
+	if s.is("active-ahead") {
 		activeAt += 2
 	}
-	if s.is("an event before active") {
+	if s.is("event-before-active") {
 		_ = send(wire.NotificationEvent, s.streamEvent(event{1, time.Now()}))
 	}
-	if !s.is("no active") {
+	if !s.is("no-active") {
 		if send(wire.NotificationActive, map[string]any{"cursor": cursorOf(name, activeAt), "truncated": truncated}) != nil {
 			return
 		}
@@ -108,7 +108,7 @@ func (s *Server) writeStream(ctx context.Context, c call, write func([]byte) err
 	beats, sent := 0, 0
 	for {
 		list, appended, _ := s.eventsAfter(from)
-		if s.is("streams change the order") {
+		if s.is("streams-change-order") {
 			if len(list)%2 != 0 { // pairs
 				list = list[:len(list)-1]
 			}
@@ -118,32 +118,32 @@ func (s *Server) writeStream(ctx context.Context, c call, write func([]byte) err
 		}
 		for _, e := range list {
 			from = max(from, e.position)
-			if s.is("streams leave events out") && e.position%3 == 0 || s.is("a second stream gets less") && second && e.position%3 == 0 ||
-				s.is("a replay leaves events out") && e.position <= replayed && e.position%2 == 0 ||
-				s.is("the last event before a stream is lost") && e.position == replayed {
+			if s.is("streams-leave-events-out") && e.position%3 == 0 || s.is("second-stream-gets-less") && second && e.position%3 == 0 ||
+				s.is("replay-leaves-events-out") && e.position <= replayed && e.position%2 == 0 ||
+				s.is("last-event-before-stream-lost") && e.position == replayed {
 				continue
 			}
 			sent++
 			switch {
-			case s.is("streams stop") && sent > 4:
+			case s.is("streams-stop") && sent > 4:
 				continue
-			case s.is("streams end without a result") && sent > 1:
+			case s.is("streams-end-no-result") && sent > 1:
 				return
-			case s.is("active comes again") && send(wire.NotificationActive, map[string]any{"cursor": cursorOf(name, from-1), "truncated": false}) != nil,
-				s.is("streams carry other notifications") && send("notifications/message", map[string]any{"level": "info", "data": "sent"}) != nil:
+			case s.is("active-comes-again") && send(wire.NotificationActive, map[string]any{"cursor": cursorOf(name, from-1), "truncated": false}) != nil,
+				s.is("stream-other-notifications") && send("notifications/message", map[string]any{"level": "info", "data": "sent"}) != nil:
 				return
 			}
 			o := s.streamEvent(e)
-			if s.is("cursors of replayed events are the head's") && e.position <= replayed {
+			if s.is("replay-cursor-head") && e.position <= replayed {
 				o["cursor"] = cursorOf(name, replayed)
 			}
 			if send(wire.NotificationEvent, o) != nil {
 				return
 			}
-			if s.is("each event twice") && send(wire.NotificationEvent, s.streamEvent(e)) != nil {
+			if s.is("each-event-twice") && send(wire.NotificationEvent, s.streamEvent(e)) != nil {
 				return
 			}
-			if s.is("events of others") {
+			if s.is("events-others") {
 				o := s.streamEvent(e)
 				o["name"], o["eventId"] = "hook", fmt.Sprintf("hook_%d", e.position)
 				if send(wire.NotificationEvent, o) != nil {
@@ -156,24 +156,24 @@ func (s *Server) writeStream(ctx context.Context, c call, write func([]byte) err
 			return
 		case <-appended:
 		case <-heartbeat.C:
-			if s.is("no heartbeats") || s.is("heartbeats stop") && beats > 9 {
+			if s.is("no-heartbeats") || s.is("heartbeats-stop") && beats > 9 {
 				continue
 			}
-			if s.is("streams break off") && beats > 9 {
+			if s.is("streams-break-off") && beats > 9 {
 				return
 			}
 			at := from
 			switch {
-			case s.is("heartbeats are ahead"):
+			case s.is("heartbeats-ahead"):
 				at += 5
-			case s.is("heartbeats go back"):
+			case s.is("heartbeats-go-back"):
 				at = max(at-5, 0)
 			}
 			params := map[string]any{"cursor": cursorOf(name, at)}
-			if s.is("heartbeats have the cursor of another type") {
+			if s.is("heartbeat-cursor-foreign") {
 				params["cursor"] = cursorOf("spare", at)
 			}
-			if beats++; s.is("heartbeats without a cursor") || s.is("only the first heartbeat has a cursor") && beats > 1 {
+			if beats++; s.is("heartbeats-no-cursor") || s.is("only-first-heartbeat-cursor") && beats > 1 {
 				delete(params, "cursor")
 			}
 			if send(wire.NotificationHeartbeat, params) != nil {
@@ -188,21 +188,21 @@ func (s *Server) streamEvent(e event) map[string]any {
 	o := s.occurrence(e)
 	o["cursor"] = cursorOf("tick", e.position)
 	switch {
-	case s.is("cursors of events in streams are null"):
+	case s.is("stream-event-cursor-null"):
 		o["cursor"] = nil
-	case s.is("no cursor in a stream"):
+	case s.is("no-cursor-stream"):
 		delete(o, "cursor")
-	case s.is("the cursor is that before"):
+	case s.is("stream-cursor-before"):
 		o["cursor"] = cursorOf("tick", e.position-1)
-	case s.is("cursors of events are ahead in streams"):
+	case s.is("stream-cursor-ahead"):
 		o["cursor"] = cursorOf("tick", e.position+1)
-	case s.is("eventIds of streams are others"):
+	case s.is("event-ids-streams-others"):
 		o["eventId"] = fmt.Sprintf("stream_%d", e.position)
-	case s.is("eventIds of streams have spaces"):
+	case s.is("event-ids-streams-spaces"):
 		o["eventId"] = fmt.Sprintf("evt %d", e.position)
-	case s.is("data of streams is other"):
+	case s.is("data-streams-other"):
 		o["data"] = map[string]any{"seq": e.position, "more": true}
-	case s.is("timestamps of streams are ahead"):
+	case s.is("timestamps-streams-ahead"):
 		o["timestamp"] = e.at.Add(2 * time.Hour).UTC().Format(time.RFC3339Nano)
 	}
 	return o

@@ -23,24 +23,24 @@ func Try(t *testing.T, p Peer, checks []verdict.Check, untried func(verdict.Chec
 	faults := Of(p)
 	known, named := map[string]bool{}, map[string]bool{}
 	for _, c := range checks {
-		if known[c.Title] {
-			t.Errorf("two checks are called %q", c.Title)
+		if known[c.Name] {
+			t.Errorf("two checks are called %q", c.Name)
 		}
-		known[c.Title] = true
+		known[c.Name] = true
 	}
 	for _, f := range faults {
-		for _, title := range f.Checks {
-			named[title] = true
+		for _, name := range f.Checks {
+			named[name] = true
 		}
-		for _, title := range slices.Concat(f.Checks, f.Also) {
-			if !known[title] {
-				t.Errorf("%q: there is no check %q", f.Name, title)
+		for _, name := range slices.Concat(f.Checks, f.Also) {
+			if !known[name] {
+				t.Errorf("%s: there is no check %q", f.Name, name)
 			}
 		}
 	}
 	for _, c := range checks {
-		if !named[c.Title] && !untried(c) {
-			t.Errorf("%s, %s: has no fault", c.ID, c.Title)
+		if !named[c.Name] && !untried(c) {
+			t.Errorf("%s, %s: has no fault", c.ID, c.Name)
 		}
 	}
 	faults = sampletest.Draw(t, faults, samplesPerPeer)
@@ -67,19 +67,19 @@ func (f Fault) checkReport(t *testing.T, report *verdict.Report) {
 		if found.Outcome != verdict.Fail && found.Outcome != verdict.Advice {
 			continue
 		}
-		blamed[found.Title] = true
-		if !slices.Contains(f.Checks, found.Title) && !slices.Contains(f.Also, found.Title) {
+		blamed[found.Name] = true
+		if !slices.Contains(slices.Concat(f.Checks, f.Also), found.Name) {
 			t.Errorf("it is blamed for what it does right: %+v", found)
 		}
 		if found.Expected == "" || found.Got == "" || found.Request == "" && found.Answer == "" {
 			t.Errorf("a finding that does not say what is wrong: %+v", found)
 		}
 	}
-	for _, title := range f.Checks {
-		if !blamed[title] {
+	for _, name := range f.Checks {
+		if !blamed[name] {
 			var text bytes.Buffer
 			_ = report.WriteText(&text, true, func(_ verdict.Outcome, s string) string { return s })
-			t.Errorf("%q does not name it:\n%s", title, text.String())
+			t.Errorf("%s does not name it:\n%s", name, text.String())
 		}
 	}
 	if f.Name == "" && report.Unfinished != nil {

@@ -53,19 +53,19 @@ func parseDelivery(c call) (d wire.Delivery) {
 // subscriptionKey returns the subscription key of a call.
 func (s *Server) subscriptionKey(c call) string {
 	args := string(c.Params["arguments"])
-	if args == "" || args == "null" && !s.is("null arguments are others") {
+	if args == "" || args == "null" && !s.is("key-null-arguments") {
 		args = "{}"
 	}
 	var members map[string]any
-	if json.Unmarshal([]byte(args), &members) == nil && !s.is("the order of arguments counts") && args != "null" {
+	if json.Unmarshal([]byte(args), &members) == nil && !s.is("key-argument-order") && args != "null" {
 		ordered, _ := json.Marshal(members)
 		args = string(ordered)
 	}
-	if s.is("arguments are not part of the key") {
+	if s.is("key-without-arguments") {
 		args = ""
 	}
 	who := c.principal
-	if s.is("others refresh") || s.is("others may unsubscribe") && c.Method == wire.MethodUnsubscribe || s.is("anybody may unsubscribe") {
+	if s.is("other-refreshes") || s.is("other-unsubscribes") && c.Method == wire.MethodUnsubscribe || s.is("anonymous-unsubscribes") {
 		who = "me"
 	}
 	return strings.Join([]string{who, c.stringParam("name"), args, parseDelivery(c).URL}, " ")
@@ -75,10 +75,10 @@ func (s *Server) subscriptionKey(c call) string {
 func (s *Server) isAllowed(text string) bool {
 	u, err := url.Parse(text)
 	if err != nil || u.Host == "" || u.User != nil || u.Fragment != "" || u.Scheme != "https" &&
-		!(s.is("http callbacks") && u.Scheme == "http") {
+		!(s.is("http-callbacks") && u.Scheme == "http") {
 		return false
 	}
-	return u.Host == s.o.AllowHost || s.is("private callbacks")
+	return u.Host == s.o.AllowHost || s.is("private-callbacks")
 }
 
 // subscribe creates or refreshes a subscription.
@@ -90,18 +90,18 @@ func (s *Server) subscribe(ctx context.Context, c call) (any, error) {
 	sub, key, first := s.findSubscription(c, secret)
 	_, _, head := s.eventsAfter(0)
 	from, truncated := s.startOf(c, head)
-	if s.is("a malformed cursor of a subscription goes unnoticed") {
+	if s.is("malformed-cursor-subscription-goes-unnoticed") {
 		truncated = false
 	}
-	if first && s.is("deliveries before the challenge") && sub.name == "tick" {
+	if first && s.is("delivery-before-challenge") && sub.name == "tick" {
 		early, cancel := context.WithCancel(s.ctx)
 		defer cancel()
 		s.work.Go(func() { s.deliver(early, sub, max(head-1, 0)) })
 		time.Sleep(10 * time.Millisecond)
 	}
-	if first && !(s.is("others are not challenged") && c.principal == "other") {
+	if first && !(s.is("other-unchallenged") && c.principal == "other") {
 		if err := s.verifyCallback(ctx, sub); err != nil {
-			if s.is("what failed gets deliveries") {
+			if s.is("unverified-deliveries") {
 				s.work.Go(func() { s.deliver(s.ctx, sub, from) })
 			}
 			return nil, err
@@ -119,12 +119,12 @@ func (s *Server) subscribe(ctx context.Context, c call) (any, error) {
 		s.refresh(sub, from, c.cursorParam() != nil)
 	}
 	switch {
-	case s.is("a rotation is ignored"), s.is("another secret signs"):
-	case s.is("a rotation has no grace"):
+	case s.is("rotation-ignored"), s.is("another-secret-signs"):
+	case s.is("rotation-no-grace"):
 		sub.ring = webhook.NewRing(secret)
 	default:
 		grace := time.Minute
-		if s.is("old secrets sign for ever") {
+		if s.is("rotation-never-ends") {
 			grace = time.Hour
 		}
 		sub.ring = sub.ring.Rotate(secret, time.Now(), grace)
@@ -138,9 +138,9 @@ func (s *Server) checkSubscribe(c call) (webhook.Secret, error) {
 	d := parseDelivery(c)
 	none := webhook.Secret{}
 	switch {
-	case c.stringParam("name") == "" && !s.is("a subscription needs no name"), d.Mode == "" && !s.is("a delivery mode is not asked for"):
+	case c.stringParam("name") == "" && !s.is("subscription-no-name"), d.Mode == "" && !s.is("mode-unchecked"):
 		return none, s32602
-	case c.principal == "" && !s.is("anybody may subscribe"):
+	case c.principal == "" && !s.is("anonymous-subscribes"):
 		return none, newRefusal(wire.Forbidden, nil)
 	case d.Mode != wire.ModeWebhook && d.Mode != "" && typeModes[c.stringParam("name")] != nil:
 		return none, newRefusal(wire.Unsupported, map[string]string{"feature": "deliveryMode", "value": d.Mode})
@@ -148,19 +148,19 @@ func (s *Server) checkSubscribe(c call) (webhook.Secret, error) {
 	if err := s.checkParams(c, wire.ModeWebhook); err != nil {
 		return none, err
 	}
-	if s.is("a ttlMs may be a number as text") && c.Params["ttlMs"] != nil {
+	if s.is("ttl-text-number") && c.Params["ttlMs"] != nil {
 		c.Params["ttlMs"] = bytes.Trim(c.Params["ttlMs"], `"`)
 	}
 	ttl, absent, err := c.intParam("ttlMs")
-	if err != nil && !s.is("a ttlMs may be a word") || s.is("a short ttlMs is refused") && !absent && ttl < 1000 {
+	if err != nil && !s.is("ttl-word") || s.is("ttl-short-refused") && !absent && ttl < 1000 {
 		return none, s32602
 	}
 	secret, err := webhook.ParseSecret(d.Secret)
 	if text, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(d.Secret, wire.SecretPrefix)); err == nil &&
-		(len(text) == 24 && s.is("24 bytes are not a secret") || len(text) == 64 && s.is("64 bytes are not a secret")) {
+		(len(text) == 24 && s.is("secret-24-refused") || len(text) == 64 && s.is("secret-64-refused")) {
 		return none, s32602
 	}
-	if err != nil && s.is("any secret") {
+	if err != nil && s.is("any-secret") {
 		secret, err = webhook.NewSecret(), nil
 	}
 	if err != nil || !s.isAllowed(d.URL) || s.refusesCursor(c) {
@@ -177,8 +177,8 @@ func (s *Server) refusesCursor(c call) bool {
 	}
 	own, _, ok := strings.Cut(*cursor, ":")
 	foreign := ok && typeModes[own] != nil
-	return own != c.stringParam("name") && (!foreign && s.is("a malformed cursor of a subscription is an error") ||
-		foreign && s.is("a foreign cursor of a subscription is an error"))
+	return own != c.stringParam("name") && (!foreign && s.is("malformed-cursor-subscription-error") ||
+		foreign && s.is("foreign-cursor-subscription-error"))
 }
 
 // findSubscription returns the subscription for the key of a call. first reports whether the call has to create it.
@@ -192,10 +192,10 @@ func (s *Server) findSubscription(c call, secret webhook.Secret) (sub *subscript
 	}
 	sub = &subscription{id: wire.SubscriptionID(wire.ModeWebhook, c.principal, d.URL, c.stringParam("name"), []byte(key)), url: d.URL,
 		name: c.stringParam("name"), secret: d.Secret, ring: webhook.NewRing(secret), unacknowledged: map[int]bool{}}
-	if s.is("another secret signs") {
+	if s.is("another-secret-signs") {
 		sub.ring = webhook.NewRing(webhook.NewSecret())
 	}
-	if s.is("one id for all") {
+	if s.is("id-shared") {
 		sub.id = "sub_1"
 	}
 	return sub, key, true
@@ -218,17 +218,17 @@ func (s *Server) startDeliveries(sub *subscription, from int) {
 // mu.
 func (s *Server) refresh(sub *subscription, from int, hasCursor bool) {
 	switch {
-	case s.is("a refresh forgets what waits"):
+	case s.is("refresh-drops-retries"):
 		sub.cancel()
 		clear(sub.unacknowledged)
 		s.startDeliveries(sub, len(s.log))
-	case s.is("a refresh delivers twice") && !sub.twice:
+	case s.is("refresh-delivers-twice") && !sub.twice:
 		sub.twice = true
 		s.startDeliveries(sub, sub.lastSent)
-	case s.is("a refresh with a cursor replays") && hasCursor:
+	case s.is("refresh-cursor-replays") && hasCursor:
 		sub.cancel()
 		s.startDeliveries(sub, from)
-	case s.is("a refresh repeats"):
+	case s.is("refresh-repeats"):
 		sub.cancel()
 		s.startDeliveries(sub, max(sub.lastSent-3, 0))
 	}
@@ -241,13 +241,13 @@ func (s *Server) setLifetime(sub *subscription, c call, first bool) {
 		asked := time.Duration(min(max(ttl, 0), mostGrant.Milliseconds())) * time.Millisecond
 		grant = max(asked, leastGrant)
 		switch {
-		case asked < leastGrant && s.is("a short grant is past"):
+		case asked < leastGrant && s.is("short-grant-past"):
 			grant = -2 * time.Second
-		case asked >= leastGrant && s.is("a grant is longer than asked"):
+		case asked >= leastGrant && s.is("grant-longer-asked"):
 			grant = mostGrant
 		}
 	}
-	if first || !s.is("a refresh grants no more") {
+	if first || !s.is("refresh-no-grant") {
 		sub.granted = time.Now().Add(grant)
 	}
 	if sub.lapses.IsZero() {
@@ -259,38 +259,38 @@ func (s *Server) setLifetime(sub *subscription, c call, first bool) {
 func (s *Server) subscribeResult(sub *subscription, c call, first, truncated bool) any {
 	before := any(sub.granted.UTC().Format(time.RFC3339Nano))
 	switch {
-	case s.is("refreshBefore is past"):
+	case s.is("refresh-before-past"):
 		before = time.Now().Add(-time.Hour).UTC().Format(time.RFC3339Nano)
-	case s.is("no refreshBefore"):
+	case s.is("no-refresh-before"):
 		before = nil
 	}
 	at := sub.settledPosition()
 	switch {
-	case s.is("the cursor of a subscription is ahead"):
+	case s.is("cursor-subscription-ahead"):
 		at = len(s.log) + 3
-	case s.is("a subscription with a cursor answers with the head") && first, s.is("a refresh answers with the head"):
+	case s.is("subscription-cursor-head") && first, s.is("refresh-cursor-head"):
 		at = len(s.log)
 	}
 	r := map[string]any{"resultType": "complete", "id": sub.id, "refreshBefore": before, "cursor": cursorOf(sub.name, at),
 		"truncated": truncated && first}
-	if s.is("cursors of webhooks are null") {
+	if s.is("webhook-cursor-null") {
 		r["cursor"] = nil
 	}
-	if s.is("subscriptions have the cursor of another type") {
+	if s.is("subscription-cursor-foreign") {
 		r["cursor"] = cursorOf("spare", 1)
 	}
-	if s.is("the secret is in the answer") {
+	if s.is("secret-in-response") {
 		r["delivery"] = parseDelivery(c)
 	}
-	if s.is("another id each time") {
+	if s.is("id-changes") {
 		r["id"] = webhook.NewMessageID("sub")
 	}
-	if !first || s.is("deliveryStatus at first") {
-		r["deliveryStatus"] = map[string]any{"active": !s.is("deliveryStatus is not active"), "lastDeliveryAt": nil, "lastError": nil}
+	if !first || s.is("status-at-first") {
+		r["deliveryStatus"] = map[string]any{"active": !s.is("status-inactive"), "lastDeliveryAt": nil, "lastError": nil}
 		if sub.last != nil {
 			r["deliveryStatus"].(map[string]any)["lastError"] = sub.last
 		}
-		if s.is("lastDeliveryAt is a word") {
+		if s.is("last-delivery-at-word") {
 			r["deliveryStatus"].(map[string]any)["lastDeliveryAt"] = "soon"
 		}
 	}
@@ -298,20 +298,20 @@ func (s *Server) subscribeResult(sub *subscription, c call, first, truncated boo
 }
 
 func (s *Server) unsubscribe(c call) (any, error) {
-	if (parseDelivery(c).URL == "" || c.stringParam("name") == "") && !s.is("unsubscribe takes anything") {
+	if (parseDelivery(c).URL == "" || c.stringParam("name") == "") && !s.is("unsubscribe-anything") {
 		return nil, s32602
 	}
-	if c.Params["mcpeGenConform"] != nil && s.is("unknown members of unsubscribing are refused") {
+	if c.Params["mcpeGenConform"] != nil && s.is("unsubscribe-unknown-members") {
 		return nil, s32602
 	}
-	if c.principal == "" && !s.is("anybody may unsubscribe") {
+	if c.principal == "" && !s.is("anonymous-unsubscribes") {
 		return nil, newRefusal(wire.Forbidden, nil)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	key := s.subscriptionKey(c)
 	sub := s.subs[key]
-	if s.is("unsubscribe goes by the callback alone") {
+	if s.is("unsubscribe-by-url") {
 		for other := range s.subs {
 			if s.subs[other].url == parseDelivery(c).URL {
 				key, sub = other, s.subs[other]
@@ -319,16 +319,16 @@ func (s *Server) unsubscribe(c call) (any, error) {
 		}
 	}
 	switch {
-	case s.is("unsubscribe does nothing"), sub == nil && s.is("unsubscribe takes anything"):
-	case sub == nil && s.is("an unknown key is an internal error"):
+	case s.is("unsubscribe-nothing"), sub == nil && s.is("unsubscribe-anything"):
+	case sub == nil && s.is("unsubscribe-unknown-internal"):
 		return nil, newRefusal(wire.Internal, nil)
 	case sub == nil:
 		return nil, newRefusal(wire.NotFound, map[string]string{"kind": "subscription"})
 	default:
 		sub.cancel()
 		delete(s.subs, key)
-		s.ended[key] = s.is("a key that was ended stays ended")
-		if s.is("unsubscribe ends all of the type") {
+		s.ended[key] = s.is("unsubscribe-forever")
+		if s.is("unsubscribe-all") {
 			for key, other := range s.subs {
 				other.cancel()
 				delete(s.subs, key)

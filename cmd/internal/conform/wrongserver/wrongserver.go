@@ -140,19 +140,19 @@ func (s *Server) response(c call, result any, err error) []byte {
 	id := c.ID
 	text := !strings.HasPrefix(string(id), `"`)
 	switch {
-	case text && (s.is("ids of polls become strings") && c.Method == wire.MethodPoll || s.is("ids of errors become strings") && err != nil):
+	case text && (s.is("ids-polls-become-strings") && c.Method == wire.MethodPoll || s.is("ids-errors-become-strings") && err != nil):
 		id = fmt.Appendf(nil, "%q", id)
-	case s.is("errors have no id") && err != nil:
+	case s.is("errors-no-id") && err != nil:
 		id = json.RawMessage("null")
-	case s.is("ids become strings") && !strings.HasPrefix(string(id), `"`):
+	case s.is("ids-become-strings") && !strings.HasPrefix(string(id), `"`):
 		id = fmt.Appendf(nil, "%q", id)
-	case s.is("ids become numbers") && strings.HasPrefix(string(id), `"`):
+	case s.is("ids-become-numbers") && strings.HasPrefix(string(id), `"`):
 		if n := strings.Trim(string(id), `"`); json.Valid([]byte(n)) {
 			id = []byte(n)
 		}
 	}
 	m := map[string]any{"jsonrpc": "2.0", "id": id}
-	if e, ok := err.(*refusal); ok && s.is("errors have no message") {
+	if e, ok := err.(*refusal); ok && s.is("errors-no-message") {
 		m["error"] = map[string]any{"code": e.Code, "data": e.Data}
 	} else if s.o.Change != nil {
 		if refused, ok := err.(*refusal); ok {
@@ -162,23 +162,23 @@ func (s *Server) response(c call, result any, err error) []byte {
 		}
 		s.o.Change("response", m)
 	} else if err != nil {
-		if e, ok := err.(*refusal); ok && s.is("the token is in an error") {
+		if e, ok := err.(*refusal); ok && s.is("token-in-error") {
 			err = &refusal{e.Code, e.Message, map[string]any{"caller": c.token, "was": e.Data}}
 		}
 		m["error"] = err
 	} else {
 		m["result"] = result
 		if o, ok := result.(map[string]any); ok {
-			if s.is("another resultType of polls") && c.Method == wire.MethodPoll || s.is("another resultType of subscriptions") && c.Method == wire.MethodSubscribe {
+			if s.is("another-result-type-polls") && c.Method == wire.MethodPoll || s.is("another-result-type-subscriptions") && c.Method == wire.MethodSubscribe {
 				o["resultType"] = "done"
 			}
 		}
 	}
 	b, _ := json.Marshal(m)
-	if s.is("results have an error that is null") && err == nil {
+	if s.is("results-error-null") && err == nil {
 		b = append(b[:len(b)-1], `,"error":null}`...)
 	}
-	if s.is("members twice") {
+	if s.is("members-twice") {
 		b = append(b[:len(b)-1], `,"jsonrpc":"2.0"}`...)
 	}
 	return b
@@ -262,13 +262,13 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // isUnheard reports whether the server mistakes a request for a notification because of a fault.
 func (s *Server) isUnheard(c call) bool {
-	return string(c.ID) == "0" && s.is("an id of 0 makes a notification") || string(c.ID) == `""` && s.is("an empty id makes a notification")
+	return string(c.ID) == "0" && s.is("id-0-notification") || string(c.ID) == `""` && s.is("id-empty-notification")
 }
 
 // serveStream writes a stream as server-sent events.
 func (s *Server) serveStream(w http.ResponseWriter, r *http.Request, c call) {
 	w.Header().Set("Content-Type", "text/event-stream")
-	if s.is("a stream with another status") {
+	if s.is("stream-another-status") {
 		w.WriteHeader(http.StatusAccepted)
 	}
 	if s.o.Marked {
@@ -279,7 +279,7 @@ func (s *Server) serveStream(w http.ResponseWriter, r *http.Request, c call) {
 	defer context.AfterFunc(s.ctx, cancel)()
 	s.writeStream(ctx, c, func(m []byte) error {
 		form := "data: %s\n\n"
-		if s.is("heartbeats are comments") && bytes.Contains(m, []byte(wire.NotificationHeartbeat)) {
+		if s.is("heartbeats-comments") && bytes.Contains(m, []byte(wire.NotificationHeartbeat)) {
 			form, m = ": %s\n\n", []byte("alive")
 		}
 		if _, err := fmt.Fprintf(w, form, m); err != nil {
@@ -287,7 +287,7 @@ func (s *Server) serveStream(w http.ResponseWriter, r *http.Request, c call) {
 		}
 		return http.NewResponseController(w).Flush()
 	})
-	if r.Context().Err() != nil && s.is("a break stops the server") {
+	if r.Context().Err() != nil && s.is("break-stops-server") {
 		s.mu.Lock()
 		s.broken = true
 		s.mu.Unlock()
@@ -302,7 +302,7 @@ func (s *Server) ServeStdio(in io.Reader, out io.Writer) {
 	write := func(m []byte) error {
 		writing.Lock()
 		defer writing.Unlock()
-		if s.is("stdout has other lines") {
+		if s.is("stdout-lines") {
 			_, _ = io.WriteString(out, "writing an answer\n")
 		}
 		_, err := out.Write(append(m, '\n'))
@@ -316,7 +316,7 @@ func (s *Server) ServeStdio(in io.Reader, out io.Writer) {
 		}
 		if c.Method == "notifications/cancelled" {
 			calling.Lock()
-			if cancel := open[string(c.Params["requestId"])]; cancel != nil && !s.is("cancelled streams go on") {
+			if cancel := open[string(c.Params["requestId"])]; cancel != nil && !s.is("cancelled-streams-go-on") {
 				cancel()
 			}
 			calling.Unlock()
@@ -330,14 +330,14 @@ func (s *Server) ServeStdio(in io.Reader, out io.Writer) {
 			defer cancel()
 			if c.Method == wire.MethodStream && s.mayStream(c) == nil {
 				s.writeStream(ctx, c, write)
-				if ctx.Err() != nil && s.ctx.Err() == nil && s.is("cancelled requests are answered") {
+				if ctx.Err() != nil && s.ctx.Err() == nil && s.is("cancelled-stream-answered") {
 					_ = write(s.response(c, map[string]any{}, nil))
 				}
 				return
 			}
 			result, err := s.answerRequest(ctx, c)
 			if ctx.Err() != nil {
-				if !s.is("cancelled polls are answered") {
+				if !s.is("cancelled-poll-answered") {
 					return
 				}
 				err = newRefusal(wire.Internal, nil)
