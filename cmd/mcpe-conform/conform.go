@@ -22,6 +22,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/cmd/internal/conform/verdict"
 	"github.com/mcpe-gen/mcpe-gen/cmd/internal/peer"
 	"github.com/mcpe-gen/mcpe-gen/internal/childenv"
+	"github.com/mcpe-gen/mcpe-gen/internal/suggest"
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
@@ -29,8 +30,9 @@ const conformHelp = `Test any server that speaks the Events extension, in any la
 requirements that can be checked from outside: listing, poll, push, cursors, errors in
 both families of codes, ids and cancellation.
 
-Each requirement has an ID, explained in docs/requirements.md, and each finding shows
-the request, the response and the expectation, without tokens and secrets.
+Each requirement has an ID, explained in docs/requirements.md, and each check a name.
+Each finding shows the request, the response and the expectation, without tokens and
+secrets. --accept NAME lets a check fail, for a server with known faults.
 "advice" is not required of every server by any document, and does not fail the run.
 
 The modes of one event type are followed side by side: each must bring the same events,
@@ -83,7 +85,7 @@ func newRoot(c *command) *cobra.Command {
 	var hooks receivers.Options
 	var players clients.Options
 	var data string
-	var written reportFiles
+	var reported reporting
 	var isClient bool
 	root := &cobra.Command{
 		Use:   "mcpe-conform URL | -- COMMAND... | --receiver URL --secret SECRET [-- COMMAND...] | --client -- COMMAND... {url}",
@@ -109,7 +111,7 @@ func newRoot(c *command) *cobra.Command {
 					return cli.Usagef("--client takes the command of a client after --; %q stands before it", args[0])
 				}
 				players.Command, players.Handled = args, hooks.Handled
-				return c.runChecks(cmd.Context(), "client", written, func(ctx context.Context) (*verdict.Report, error) {
+				return c.runChecks(cmd.Context(), "client", clients.Checks(), reported, func(ctx context.Context) (*verdict.Report, error) {
 					return clients.Run(ctx, players)
 				})
 			}
@@ -128,7 +130,7 @@ func newRoot(c *command) *cobra.Command {
 				if o.Event != "" {
 					hooks.Event = o.Event
 				}
-				return c.runChecks(cmd.Context(), "receiver", written, func(ctx context.Context) (*verdict.Report, error) {
+				return c.runChecks(cmd.Context(), "receiver", receivers.Checks(), reported, func(ctx context.Context) (*verdict.Report, error) {
 					return receivers.Run(ctx, hooks)
 				})
 			}
@@ -151,7 +153,7 @@ func newRoot(c *command) *cobra.Command {
 				o.Target.URL = args[0]
 			}
 			o.Target.Token = peer.TokenFor(o.Target)
-			return c.conform(cmd.Context(), o, written)
+			return c.conform(cmd.Context(), o, reported)
 		},
 	}
 	flags := root.Flags()
@@ -181,8 +183,9 @@ func newRoot(c *command) *cobra.Command {
 	flags.StringVar(&hooks.Handled, "handled", "", "`file` with a line for each message that the receiver or client handled")
 	cli.HideDefault(root, "secret")
 	_ = root.MarkFlagFilename("handled")
-	flags.StringVar(&written.junit, "junit", "", "also write the findings to this `file`, in JUnit's format")
-	flags.StringVar(&written.badge, "badge", "", "also write an SVG image with the result to this `file`")
+	flags.StringSliceVar(&reported.accepted, "accept", nil, "do not fail if the check with this `name` fails; may be repeated")
+	flags.StringVar(&reported.junit, "junit", "", "also write the findings to this `file`, in JUnit's format")
+	flags.StringVar(&reported.badge, "badge", "", "also write an SVG image with the result to this `file`")
 	cli.CompleteWords(root, "revision", wire.RevisionStateless, wire.RevisionLegacy)
 	_ = root.MarkFlagFilename("junit", "xml")
 	_ = root.MarkFlagFilename("badge", "svg")
@@ -224,19 +227,45 @@ func refuseFlags(cmd *cobra.Command, names []string, format string) error {
 	return nil
 }
 
-// reportFiles contains the optional paths to which a report is also written.
-type reportFiles struct{ junit, badge string }
+// reporting describes how to report a run. accepted contains the names of checks that may fail. junit and badge are
+// optional files to which the report is also written.
+type reporting struct {
+	accepted     []string
+	junit, badge string
+}
 
-func (c *command) conform(ctx context.Context, o conform.Options, written reportFiles) error {
+// check returns an error if no check has an accepted name.
+func (r reporting) check(checks []verdict.Check) error {
+	var names []string
+	for _, c := range checks {
+		names = append(names, c.Name)
+	}
+	for _, name := range r.accepted {
+		if slices.Contains(names, name) {
+			continue
+		}
+		if near := suggest.Nearest(name, names); near != "" {
+			return cli.Usagef("--accept %s: no check has this name; did you mean %s?", name, near)
+		}
+		return cli.Usagef("--accept %s: no check has this name; the report shows the names", name)
+	}
+	return nil
+}
+
+func (c *command) conform(ctx context.Context, o conform.Options, reported reporting) error {
 	if o.SSRF && o.Receiver.Listen == "" {
 		return cli.Usagef("--ssrf goes with --listen: it is about subscriptions by webhook")
 	}
 	o.Stderr = c.Stderr
-	return c.runChecks(ctx, "server", written, func(ctx context.Context) (*verdict.Report, error) { return conform.Run(ctx, o) })
+	return c.runChecks(ctx, "server", conform.Checks(), reported, func(ctx context.Context) (*verdict.Report, error) { return conform.Run(ctx, o) })
 }
 
 // runChecks runs the checks and writes the report. what describes the program under test.
-func (c *command) runChecks(ctx context.Context, what string, written reportFiles, judge func(context.Context) (*verdict.Report, error)) error {
+func (c *command) runChecks(ctx context.Context, what string, checks []verdict.Check, reported reporting,
+	judge func(context.Context) (*verdict.Report, error)) error {
+	if err := reported.check(checks); err != nil {
+		return err
+	}
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	// A second Ctrl-C ends the process immediately, in case the server delays the shutdown.
@@ -251,12 +280,13 @@ func (c *command) runChecks(ctx context.Context, what string, written reportFile
 		}
 		return err
 	}
-	if err := writeTo("junit", written.junit, report.WriteJUnit); err != nil {
+	report.Accept(reported.accepted)
+	if err := writeTo("junit", reported.junit, report.WriteJUnit); err != nil {
 		return err
 	}
 	// A badge for an interrupted run would be misleading.
 	if ctx.Err() == nil {
-		if err := writeTo("badge", written.badge, func(w io.Writer) error { return report.WriteBadge(w, what) }); err != nil {
+		if err := writeTo("badge", reported.badge, func(w io.Writer) error { return report.WriteBadge(w, what) }); err != nil {
 			return err
 		}
 	}
@@ -295,7 +325,7 @@ func writeTo(flag, file string, write func(io.Writer) error) error {
 
 // outcomeColors maps outcomes to ANSI colors: green, red and yellow. Skipped and unjudged checks are dim.
 var outcomeColors = map[verdict.Outcome]string{verdict.Pass: "32", verdict.Fail: "31", verdict.Advice: "33",
-	verdict.Skip: "2", verdict.Unjudged: "2"}
+	verdict.Skip: "2", verdict.Unjudged: "2", verdict.Accepted: "33"}
 
 // paintOutcome colors an outcome if standard output is a terminal.
 func (c *command) paintOutcome(o verdict.Outcome, text string) string {

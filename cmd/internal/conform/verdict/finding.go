@@ -14,13 +14,14 @@ import (
 type Outcome string
 
 // The outcomes of a check. Advice is a recommendation that no specification requires. Unjudged is a check that the run
-// could not finish. A check that does not apply is a Skip.
+// could not finish. A check that does not apply is a Skip. Accepted is a failure of a check in [Report.Accept].
 const (
 	Pass     Outcome = "pass"
 	Fail     Outcome = "fail"
 	Skip     Outcome = "skip"
 	Advice   Outcome = "advice"
 	Unjudged Outcome = "unjudged"
+	Accepted Outcome = "accepted"
 )
 
 // A Finding is the result of one check. Its texts come from [Redactor.Shown]. They have one line, are printable and

@@ -7,6 +7,7 @@ import (
 	"encoding/xml"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 )
@@ -22,6 +23,9 @@ type Report struct {
 	Skipped  int     `json:"skipped"`
 	Advised  int     `json:"advised"`
 	Unjudged int     `json:"unjudged"`
+	Accepted int     `json:"accepted,omitempty"`
+	// Obsolete names the checks in Accept that passed.
+	Obsolete []string `json:"obsolete,omitempty"`
 	// Unfinished is nil if the run completed every check that it could.
 	Unfinished *Unfinished `json:"unfinished,omitempty"`
 	Findings   []Finding   `json:"findings"`
@@ -38,7 +42,7 @@ type Unfinished struct {
 // Count counts the findings by outcome at the end of the run. It marks the report as unfinished if a finding is
 // unjudged, or if no check passed or failed.
 func (r *Report) Count() {
-	r.Passed, r.Failed, r.Skipped, r.Advised, r.Unjudged = 0, 0, 0, 0, 0
+	r.Passed, r.Failed, r.Skipped, r.Advised, r.Unjudged, r.Accepted = 0, 0, 0, 0, 0, 0
 	why := ""
 	for _, f := range r.Findings {
 		switch f.Outcome {
@@ -50,17 +54,32 @@ func (r *Report) Count() {
 			r.Skipped++
 		case Advice:
 			r.Advised++
+		case Accepted:
+			r.Accepted++
 		case Unjudged:
 			r.Unjudged++
 			why = cmp.Or(why, f.Got)
 		}
 	}
-	if r.Passed+r.Failed == 0 {
+	if r.Passed+r.Failed+r.Accepted == 0 {
 		why = cmp.Or(why, "no check passed or failed")
 	}
 	if why != "" && r.Unfinished == nil {
 		r.Unfinished = &Unfinished{Reason: why}
 	}
+}
+
+// Accept turns failures of the named checks into accepted ones, for a program with known faults, and counts again.
+func (r *Report) Accept(names []string) {
+	for i, f := range r.Findings {
+		switch accepted := slices.Contains(names, f.Name); {
+		case accepted && f.Outcome == Fail:
+			r.Findings[i].Outcome = Accepted
+		case accepted && f.Outcome == Pass:
+			r.Obsolete = append(r.Obsolete, f.Name)
+		}
+	}
+	r.Count()
 }
 
 // End records why findings are unjudged. The reason is that ctx was canceled or the run reached its time limit. request
@@ -103,6 +122,9 @@ func (r *Report) WriteText(w io.Writer, quiet bool, paint func(Outcome, string) 
 	if u := r.Unfinished; u != nil {
 		fmt.Fprintf(&b, "%s\n", u)
 	}
+	for _, name := range r.Obsolete {
+		fmt.Fprintf(&b, "%s passed; remove it from --accept\n", name)
+	}
 	_, err := w.Write(b.Bytes())
 	return err
 }
@@ -110,6 +132,9 @@ func (r *Report) WriteText(w io.Writer, quiet bool, paint func(Outcome, string) 
 // Summary describes the number of findings by outcome in words.
 func (r *Report) Summary() string {
 	text := fmt.Sprintf("%d passed, %d failed, %d skipped", r.Passed, r.Failed, r.Skipped)
+	if r.Accepted > 0 {
+		text += fmt.Sprintf(", %d accepted", r.Accepted)
+	}
 	if r.Advised > 0 {
 		text += fmt.Sprintf(", %d advised", r.Advised)
 	}
@@ -155,8 +180,8 @@ type (
 )
 
 // WriteJUnit writes the report as a test suite. A requirement becomes a class, and the name of a check
-// becomes a case. Advice is a
-// passed case with output. A check that was not completed is an error. An unfinished run adds a case with an error.
+// becomes a case. Advice and
+// an accepted failure are passed cases with output. A check that was not completed is an error. An unfinished run adds a case with an error.
 func (r *Report) WriteJUnit(w io.Writer) error {
 	suite := junitSuite{Name: "mcpe-conform " + r.Target, Tests: len(r.Findings), Failures: r.Failed, Errors: r.Unjudged,
 		Skipped: r.Skipped, Time: fmt.Sprintf("%.3f", r.Seconds)}
@@ -171,7 +196,7 @@ func (r *Report) WriteJUnit(w io.Writer) error {
 			c.Skipped = &junitNote{Message: f.Got}
 		case Unjudged:
 			c.Error = &junitNote{Message: f.Got}
-		case Advice:
+		case Advice, Accepted:
 			c.Output = text
 		}
 		suite.Cases = append(suite.Cases, c)

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"encoding/xml"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -156,5 +157,30 @@ func TestUnfinished(t *testing.T) {
 		if strings.Contains(badge.String(), badgeGreen) && (is || r.Failed > 0) {
 			t.Errorf("%q: a green badge", tt.says)
 		}
+	}
+}
+
+// An accepted failure does not count as one, and a check that passed needs no acceptance.
+func TestAccept(t *testing.T) {
+	report := Report{Target: "x", Findings: []Finding{{Name: "a", ID: "D1", Outcome: Fail, Expected: "e", Got: "g"},
+		{Name: "b", ID: "D2", Outcome: Fail}, {Name: "c", ID: "D3", Outcome: Pass}, {Name: "d", ID: "D4", Outcome: Skip}}}
+	report.Accept([]string{"a", "c", "d"})
+	if report.Failed != 1 || report.Accepted != 1 || report.Passed != 1 || report.Skipped != 1 || !slices.Equal(report.Obsolete, []string{"c"}) {
+		t.Errorf("%+v", report)
+	}
+	var text bytes.Buffer
+	if err := report.WriteText(&text, false, func(_ Outcome, s string) string { return s }); err != nil {
+		t.Fatal(err)
+	}
+	for _, line := range []string{"accepted  D1       a: \n          expected e\n          got      g\n",
+		"x: 1 passed, 1 failed, 1 skipped, 1 accepted in 0.0 s\n", "c passed; remove it from --accept\n"} {
+		if !strings.Contains(text.String(), line) {
+			t.Errorf("%q has no %q", text.String(), line)
+		}
+	}
+	only := Report{Findings: []Finding{{Name: "a", Outcome: Fail}}}
+	only.Accept([]string{"a"})
+	if only.Unfinished != nil {
+		t.Errorf("a run with an accepted failure alone is unfinished: %+v", only.Unfinished)
 	}
 }
