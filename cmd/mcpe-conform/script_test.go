@@ -4,10 +4,13 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"path/filepath"
 	"runtime/debug"
+	"strings"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
+	"go.yaml.in/yaml/v4"
 
 	"github.com/mcpe-gen/mcpe-gen/cmd/internal/cli"
 	"github.com/mcpe-gen/mcpe-gen/cmd/internal/clitest"
@@ -54,7 +57,40 @@ func TestScript(t *testing.T) {
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": clitest.Exits, "serve": clitest.StartPeer,
-			"certificate": clitest.Certificate, "sink": clitest.Sink, "freeaddress": freeAddress},
+			"certificate": clitest.Certificate, "sink": clitest.Sink, "freeaddress": freeAddress, "action": runAction},
 		Setup: clitest.GoEnv,
 	})
 }
+
+// runAction runs the step of the conform action: action ADDRESS START ARGUMENTS. START may be "".
+func runAction(ts *testscript.TestScript, neg bool, args []string) {
+	text, err := os.ReadFile(actionFile)
+	ts.Check(err)
+	var action struct {
+		Runs struct {
+			Steps []struct {
+				Run string
+				Env map[string]string
+			}
+		}
+	}
+	ts.Check(yaml.Unmarshal(text, &action))
+	if len(action.Runs.Steps) != 1 || strings.Contains(action.Runs.Steps[0].Run, "${{") {
+		ts.Fatalf("the action is not one step, or an input is part of its script")
+	}
+	_, port, _ := strings.Cut(args[0], ":")
+	values := map[string]string{"MCPE_CONFORM": "mcpe-conform", "DIRECTORY": ".", "PORT": port, "START": args[1], "ARGUMENTS": args[2]}
+	for name := range action.Runs.Steps[0].Env {
+		if _, ok := values[name]; !ok {
+			ts.Fatalf("this test does not know the variable %s", name)
+		}
+		ts.Setenv(name, values[name])
+	}
+	ts.Setenv("GITHUB_STEP_SUMMARY", ts.MkAbs("summary.md"))
+	if err := ts.Exec("bash", "-e", "-c", action.Runs.Steps[0].Run); (err != nil) != neg {
+		ts.Fatalf("the action: %v", err)
+	}
+}
+
+// actionFile is absolute because scripts change the working directory.
+var actionFile, _ = filepath.Abs("../../.github/actions/conform/action.yml")
