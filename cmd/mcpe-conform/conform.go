@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"os"
 	"os/signal"
 	"slices"
@@ -72,6 +73,9 @@ with a termination.
 --badge writes an SVG image with the result, for a README. It needs no external service,
 so it works for private projects too.
 
+The values that a check tries are drawn from classes: names, ids, statuses, sizes.
+--seed repeats the values of an earlier run, whose report shows its seed.
+
 A run that its time limit ends, or that judges next to nothing, is not finished: a line
 after the summary, a member of the JSON and a case of the JUnit file say why.
 
@@ -103,6 +107,9 @@ func newRoot(c *command) *cobra.Command {
 		ValidArgsFunction: cobra.NoFileCompletions,
 		Args:              rejectMisspelling,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if !cmd.Flags().Changed("seed") {
+				o.Seed = uint64(rand.Uint32())
+			}
 			if isClient {
 				if err := refuseFlags(cmd, slices.Concat(serverOnly, receiverOnly, []string{"event", "receiver"}), "--%s does not go with --client"); err != nil {
 					return err
@@ -183,6 +190,7 @@ func newRoot(c *command) *cobra.Command {
 	flags.StringVar(&hooks.Handled, "handled", "", "`file` with a line for each message that the receiver or client handled")
 	cli.HideDefault(root, "secret")
 	_ = root.MarkFlagFilename("handled")
+	flags.Uint64Var(&o.Seed, "seed", 0, "`number` that chooses the values to try; the report shows it (default: random)")
 	flags.StringSliceVar(&reported.accepted, "accept", nil, "do not fail if the check with this `name` fails; may be repeated")
 	flags.StringVar(&reported.junit, "junit", "", "also write the findings to this `file`, in JUnit's format")
 	flags.StringVar(&reported.badge, "badge", "", "also write an SVG image with the result to this `file`")

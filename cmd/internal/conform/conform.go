@@ -18,6 +18,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/mcpe-gen/mcpe-gen/cmd/internal/conform/draw"
 	"github.com/mcpe-gen/mcpe-gen/cmd/internal/conform/verdict"
 	"github.com/mcpe-gen/mcpe-gen/cmd/internal/peer"
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
@@ -42,6 +43,8 @@ type Options struct {
 	Slow bool
 	// Restart is a shell command that restarts the server of Target.URL and then exits. It is optional.
 	Restart string
+	// Seed chooses the values that the checks draw. A run with the same seed draws the same values.
+	Seed uint64
 	// Wait is how long to wait for an occurrence. It must not exceed MaxWait.
 	Wait time.Duration
 	// Stderr receives the standard error output of the server's command.
@@ -167,6 +170,9 @@ type run struct {
 	// ignoredID is the last request ID before the end of the handshake, or 0. Responses up to that ID are not checked.
 	ignoredID int
 
+	// draw draws the values of the checks.
+	draw *draw.Source
+
 	// The Redactor removes secrets from everything that the report shows.
 	verdict.Redactor
 
@@ -184,7 +190,7 @@ func Run(ctx context.Context, o Options) (*verdict.Report, error) {
 	if o.pace == nil {
 		o.pace = &realPace
 	}
-	r := &run{o: o, errorsByFamily: map[wire.Dialect]*exchange{}, subscriptions: map[string]map[string]any{}, oddities: map[oddity]*exchange{}}
+	r := &run{o: o, draw: draw.New(o.Seed), errorsByFamily: map[wire.Dialect]*exchange{}, subscriptions: map[string]map[string]any{}, oddities: map[oddity]*exchange{}}
 	r.Hide(o.Target.Token)
 	r.Hide(o.OtherToken)
 	door, err := o.door, error(nil)
@@ -213,7 +219,7 @@ func Run(ctx context.Context, o Options) (*verdict.Report, error) {
 	if err := r.connect(trying, stderr); err != nil {
 		return nil, err
 	}
-	report := &verdict.Report{Target: o.Target.String(), Revision: r.Shown([]byte(r.revision))}
+	report := &verdict.Report{Target: o.Target.String(), Seed: o.Seed, Revision: r.Shown([]byte(r.revision))}
 	if err := r.readCatalog(trying); err != nil {
 		return nil, err
 	}

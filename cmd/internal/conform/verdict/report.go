@@ -16,7 +16,9 @@ import (
 type Report struct {
 	Target string `json:"target"`
 	// Revision is the protocol revision of the run, or "" if none was negotiated.
-	Revision string  `json:"revision,omitempty"`
+	Revision string `json:"revision,omitempty"`
+	// Seed repeats the values that the run drew.
+	Seed     uint64  `json:"seed"`
 	Seconds  float64 `json:"seconds"`
 	Passed   int     `json:"passed"`
 	Failed   int     `json:"failed"`
@@ -141,7 +143,7 @@ func (r *Report) Summary() string {
 	if r.Unjudged > 0 {
 		text += fmt.Sprintf(", %d not judged", r.Unjudged)
 	}
-	return text + fmt.Sprintf(" in %.1f s", r.Seconds)
+	return text + fmt.Sprintf(" in %.1f s, seed %d", r.Seconds, r.Seed)
 }
 
 // String returns the reason on one line.
@@ -156,14 +158,19 @@ func (u *Unfinished) String() string {
 // These types are the elements of the JUnit format that CI systems read.
 type (
 	junitSuite struct {
-		XMLName  xml.Name    `xml:"testsuite"`
-		Name     string      `xml:"name,attr"`
-		Tests    int         `xml:"tests,attr"`
-		Failures int         `xml:"failures,attr"`
-		Errors   int         `xml:"errors,attr"`
-		Skipped  int         `xml:"skipped,attr"`
-		Time     string      `xml:"time,attr"`
-		Cases    []junitCase `xml:"testcase"`
+		XMLName    xml.Name        `xml:"testsuite"`
+		Name       string          `xml:"name,attr"`
+		Tests      int             `xml:"tests,attr"`
+		Failures   int             `xml:"failures,attr"`
+		Errors     int             `xml:"errors,attr"`
+		Skipped    int             `xml:"skipped,attr"`
+		Time       string          `xml:"time,attr"`
+		Properties []junitProperty `xml:"properties>property"`
+		Cases      []junitCase     `xml:"testcase"`
+	}
+	junitProperty struct {
+		Name  string `xml:"name,attr"`
+		Value string `xml:"value,attr"`
 	}
 	junitCase struct {
 		Class   string     `xml:"classname,attr"`
@@ -179,12 +186,12 @@ type (
 	}
 )
 
-// WriteJUnit writes the report as a test suite. A requirement becomes a class, and the name of a check
-// becomes a case. Advice and
-// an accepted failure are passed cases with output. A check that was not completed is an error. An unfinished run adds a case with an error.
+// WriteJUnit writes the report as a test suite. A requirement becomes a class, and the name of a check becomes a case.
+// Advice and an accepted failure are passed cases with output. A check that was not completed is an error. An
+// unfinished run adds a case with an error.
 func (r *Report) WriteJUnit(w io.Writer) error {
 	suite := junitSuite{Name: "mcpe-conform " + r.Target, Tests: len(r.Findings), Failures: r.Failed, Errors: r.Unjudged,
-		Skipped: r.Skipped, Time: fmt.Sprintf("%.3f", r.Seconds)}
+		Skipped: r.Skipped, Time: fmt.Sprintf("%.3f", r.Seconds), Properties: []junitProperty{{"seed", fmt.Sprint(r.Seed)}}}
 	for _, f := range r.Findings {
 		c := junitCase{Class: f.ID, Name: f.Name}
 		text := strings.Join([]string{"expected " + f.Expected, "got " + f.Got, "request " + f.Request,

@@ -59,7 +59,7 @@ func TestHolds(t *testing.T) {
 }
 
 func TestJUnit(t *testing.T) {
-	r := Report{Target: "http://a.example/",
+	r := Report{Target: "http://a.example/", Seed: 77,
 		Findings: []Finding{{ID: "POLL-2", Title: "a < b", Outcome: Fail, Expected: "x", Got: "y"},
 			{ID: "POLL-3", Title: "t", Outcome: Skip, Got: "why"}, {ID: "D10", Title: "t", Outcome: Advice, Expected: "x"},
 			{ID: "D2", Title: "t", Outcome: Pass}}}
@@ -73,7 +73,8 @@ func TestJUnit(t *testing.T) {
 		t.Fatal(err)
 	}
 	if back.Tests != 4 || back.Failures != 1 || back.Skipped != 1 || back.Cases[0].Failure == nil ||
-		back.Cases[1].Skipped.Message != "why" || back.Cases[2].Failure != nil {
+		back.Cases[1].Skipped.Message != "why" || back.Cases[2].Failure != nil ||
+		!slices.Equal(back.Properties, []junitProperty{{"seed", "77"}}) {
 		t.Errorf("%s", b.String())
 	}
 }
@@ -173,7 +174,7 @@ func TestAccept(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, line := range []string{"accepted  D1       a: \n          expected e\n          got      g\n",
-		"x: 1 passed, 1 failed, 1 skipped, 1 accepted in 0.0 s\n", "c passed; remove it from --accept\n"} {
+		"x: 1 passed, 1 failed, 1 skipped, 1 accepted in 0.0 s, seed 0\n", "c passed; remove it from --accept\n"} {
 		if !strings.Contains(text.String(), line) {
 			t.Errorf("%q has no %q", text.String(), line)
 		}
