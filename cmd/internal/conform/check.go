@@ -1,6 +1,7 @@
 package conform
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -87,7 +88,7 @@ func (r *run) tryCheck(ctx context.Context, c check) verdict.Finding {
 
 // runCheck runs a check and returns its finding. If lacks is not nil, it skips the check for that reason.
 func (r *run) runCheck(ctx context.Context, c check, lacks error) verdict.Finding {
-	err := lacks
+	err, limited := lacks, r.gate.count()
 	if err == nil {
 		r.lastExchange = nil
 		if err = c.run(ctx, r); ctx.Err() != nil {
@@ -95,6 +96,9 @@ func (r *run) runCheck(ctx context.Context, c check, lacks error) verdict.Findin
 		}
 	}
 	_, violated := errors.AsType[*verdict.Violation](err)
+	if violated && r.gate.count() > limited {
+		err, violated = errLimited, false // what the limit delayed or omitted is not the server's fault
+	}
 	_, skipped := errors.AsType[verdict.Skipped](err)
 	_, unjudged := errors.AsType[verdict.UnjudgedError](err)
 	if c.needs&(needPoll|needPush|needWebhook) != 0 && !skipped && !unjudged {
@@ -125,9 +129,9 @@ func (r *run) skipReason(ctx context.Context, c check) error {
 	case has(needHTTP) && r.o.Target.URL == "":
 		return skipf("only for a server over HTTP")
 	case has(needPoll) && r.poll == nil:
-		return skipf("no event type offers poll")
+		return cmp.Or(r.barred[wire.ModePoll], skipf("no event type offers poll"))
 	case has(needPush) && r.push == nil:
-		return skipf("no event type offers push")
+		return cmp.Or(r.barred[wire.ModePush], skipf("no event type offers push"))
 	case has(needWebhook) && r.hook == nil:
 		return skipf("no event type offers webhook to this caller")
 	case has(needSlow) && !r.o.Slow:
@@ -144,10 +148,8 @@ func (r *run) skipReason(ctx context.Context, c check) error {
 		return skipf("needs --other-token")
 	case ctx.Err() != nil:
 		return verdict.ErrRunEnded
-	case has(needReceiver) && r.noPrincipal:
-		return skipf("the server knows no principal for this caller; give --token")
 	case has(needMain) && r.mainSubscription == nil:
-		return skipf("there is no webhook subscription to try it on")
+		return cmp.Or(r.barred[wire.ModeWebhook], skipf("there is no webhook subscription to try it on"))
 	case has(needOccurred) && !r.awaitOccurrence(ctx, c.needs):
 		if ctx.Err() != nil {
 			return verdict.ErrRunEnded
@@ -159,6 +161,20 @@ func (r *run) skipReason(ctx context.Context, c check) error {
 		return skipf("%s offers no poll, whose cursor it is tried with", r.subject(c.needs).Name)
 	case has(needReplay) && !r.subject(c.needs).replay:
 		return skipf("%s has no replay: its cursors are null", r.subject(c.needs).Name)
+	}
+	return nil
+}
+
+// unusedMode returns the reason why the run tried a delivery mode with no event type, or nil.
+func (r *run) unusedMode() error {
+	unused := map[string]bool{wire.ModePoll: r.poll == nil, wire.ModePush: r.push == nil, wire.ModeWebhook: r.mainSubscription == nil}
+	for _, mode := range wire.DeliveryModes {
+		if why := r.barred[mode]; unused[mode] && why != nil {
+			return why
+		}
+	}
+	if !r.triedMode {
+		return skipf("no delivery mode of an event type was tried")
 	}
 	return nil
 }

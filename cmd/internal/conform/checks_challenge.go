@@ -88,7 +88,7 @@ func (r *run) expectCallbackRefused(c *callback, x *exchange, reasons ...string)
 	if x.answer.err == nil && !c.hasChallenge() {
 		return skipf("no challenge came: the server knows the callback by other means")
 	}
-	if isExhausted(x) {
+	if isKind(x, wire.ResourceExhausted) {
 		return skipf("the server takes no more failed challenges for now")
 	}
 	if err := r.expectError(x, wire.CallbackEndpointError); err != nil {
@@ -105,12 +105,6 @@ func (r *run) expectCallbackRefused(c *callback, x *exchange, reasons ...string)
 		}
 	}
 	return nil
-}
-
-// isExhausted reports whether the server rejected the request because of too many failed challenges.
-func isExhausted(x *exchange) bool {
-	e := x.answer.err
-	return e != nil && (e.Code == wire.Sketch.Code(wire.ResourceExhausted) || e.Code == wire.SEP.Code(wire.ResourceExhausted))
 }
 
 // subscribeFailing subscribes a callback that answers its challenge with an error, once per run.
@@ -156,7 +150,7 @@ func checkRedirect(ctx context.Context, r *run) error {
 	if err != nil {
 		return err
 	}
-	if isExhausted(x) {
+	if isKind(x, wire.ResourceExhausted) {
 		return skipf("the server takes no more failed challenges for now")
 	}
 	if list := next.receivedPosts(); len(list) > 0 {
@@ -203,10 +197,9 @@ func answersFail(list []challengeAnswer) func(context.Context, *run) error {
 const silenceTimeout = 10 * time.Second
 
 func checkSilent(ctx context.Context, r *run) error {
-	began := time.Now()
 	err := r.expectFailedChallenge(ctx, hangs)
-	if took := time.Since(began); took > silenceTimeout+time.Second && r.lastExchange != nil {
-		return r.lastExchange.violation("an answer within "+silenceTimeout.String(), "none within %v", took.Round(time.Second))
+	if x := r.lastExchange; x != nil && x.took > silenceTimeout+time.Second {
+		return x.violation("an answer within "+silenceTimeout.String(), "none within %v", x.took.Round(time.Second))
 	}
 	return err
 }

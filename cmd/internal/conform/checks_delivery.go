@@ -242,8 +242,8 @@ func checkUnsubscribe(ctx context.Context, r *run) error {
 	if err != nil {
 		return err
 	}
-	if x.answer.err != nil {
-		return x.violation("an empty result", "error %d", x.answer.err.Code)
+	if err := x.refused("an empty result"); err != nil {
+		return err
 	}
 	if err := expectEmpty(x); err != nil {
 		return err
@@ -273,8 +273,8 @@ func checkUnsubscribeRefused(ctx context.Context, r *run) error {
 	if err != nil {
 		return err
 	}
-	if x.answer.err != nil {
-		return x.violation("an empty result", "error %d", x.answer.err.Code)
+	if err := x.refused("an empty result"); err != nil {
+		return err
 	}
 	if !came {
 		return skipf("nothing was delivered within %v", r.o.Wait)

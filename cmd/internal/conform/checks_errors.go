@@ -38,7 +38,7 @@ func (r *run) sendInvalid(ctx context.Context, method string, params map[string]
 	if method != wire.MethodStream {
 		return r.call(ctx, method, params)
 	}
-	f, x, err := r.firstMessage(ctx, request{id: r.nextID(), method: method, params: params})
+	f, x, err := r.firstMessage(ctx, request{method: method, params: params})
 	if err != nil {
 		return x, err
 	}

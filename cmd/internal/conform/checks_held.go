@@ -40,14 +40,12 @@ func (r *run) expectHoldEnd(ctx context.Context, s *subject) (overtaken bool, er
 	if err != nil {
 		return false, err
 	}
-	began := time.Now()
 	x, result, err := r.pollSubject(ctx, s, map[string]any{"cursor": result.Cursor, "timeoutMs": holdTimeout.Milliseconds()})
-	took := time.Since(began)
 	switch {
-	case x != nil && x.answer.raw == nil:
-		return false, x.violation("an answer after "+holdTimeout.String(), "none within %v", took.Round(time.Second))
-	case err == nil && took > holdTimeout+maxHoldDelay:
-		return false, x.violation("an answer after "+holdTimeout.String(), "one after %v", took.Round(time.Millisecond))
+	case err != errLimited && x.answer.raw == nil:
+		return false, x.violation("an answer after "+holdTimeout.String(), "none within %v", x.took.Round(time.Second))
+	case err == nil && x.took > holdTimeout+maxHoldDelay:
+		return false, x.violation("an answer after "+holdTimeout.String(), "one after %v", x.took.Round(time.Millisecond))
 	}
 	return len(result.Events) > 0, err
 }
@@ -57,10 +55,9 @@ const nullHoldTimeout = 8 * time.Second
 
 // checkNullHeld sends a long poll without a cursor, which the server must answer immediately.
 func checkNullHeld(ctx context.Context, r *run) error {
-	began := time.Now()
 	x, _, err := r.pollSubject(ctx, r.poll, map[string]any{"cursor": nil, "timeoutMs": nullHoldTimeout.Milliseconds()})
-	if took := time.Since(began); x != nil && took > nullHoldTimeout/2 {
-		return x.violation("the cursor at once, whatever timeoutMs is", "an answer after %v", took.Round(time.Millisecond))
+	if x.took > nullHoldTimeout/2 {
+		return x.violation("the cursor at once, whatever timeoutMs is", "an answer after %v", x.took.Round(time.Millisecond))
 	}
 	return err
 }
@@ -86,7 +83,7 @@ func (r *run) cancelHeld(ctx context.Context) (overtaken bool, err error) {
 		return false, err
 	}
 	id := r.nextID()
-	f, body, err := r.open(ctx, request{id: id, method: wire.MethodPoll,
+	f, x, err := r.open(ctx, request{id: id, method: wire.MethodPoll,
 		params: r.poll.params(map[string]any{"cursor": result.Cursor, "timeoutMs": 20_000})})
 	if err != nil {
 		return false, err
@@ -97,14 +94,13 @@ func (r *run) cancelHeld(ctx context.Context) (overtaken bool, err error) {
 		if i := slices.IndexFunc(all, message.isResponse); i < 0 {
 			pause(ctx, r.o.pace.settle/10)
 		} else if m := all[i]; m.err != nil {
-			return false, (&exchange{request: body, answer: m}).violation("no answer to a cancelled request", "error %d", m.err.Code)
+			return false, (&exchange{request: x.request, answer: m}).violation("no answer to a cancelled request", "error %d", m.err.Code)
 		} else { // an answer that overtook the cancellation is a result; a cancelled request has none
 			return true, nil
 		}
 	}
-	x, err := r.call(ctx, wire.MethodList, nil)
-	if err == nil && x.answer.err != nil {
-		err = x.violation("the list", "error %d", x.answer.err.Code)
+	if x, err = r.call(ctx, wire.MethodList, nil); err == nil {
+		err = x.refused("the list")
 	}
 	return false, err
 }
@@ -155,7 +151,7 @@ func (r *run) holdPoll(ctx context.Context, end time.Time) (held bool, err error
 	for waited := false; time.Now().Before(end) && ctx.Err() == nil; {
 		x, page, ok := w.poll(ctx, result.Cursor, 0)
 		switch {
-		case !ok && x.answer.raw == nil && ctx.Err() == nil:
+		case w.unanswered != nil:
 			return false, x.violation("an answer to a poll next to a held one", "none")
 		case !ok || page.truncated:
 			return false, skipf("a poll next to it was not answered with a page, or was truncated")

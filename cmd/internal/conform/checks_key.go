@@ -57,7 +57,7 @@ func checkOtherKey(ctx context.Context, r *run) error {
 
 // tryEndMain tries to end the main subscription as another caller, and checks that it still exists.
 func (r *run) tryEndMain(ctx context.Context, q request, url string) (*exchange, error) {
-	q.id, q.method = r.nextID(), wire.MethodUnsubscribe
+	q.method = wire.MethodUnsubscribe
 	q.params = r.hook.params(map[string]any{"delivery": map[string]any{"mode": wire.ModeWebhook, "url": url}})
 	x, err := r.send(ctx, q)
 	if page, ok := errors.AsType[*notMCPError](err); ok && (page.status == 401 || page.status == 403) {
@@ -127,7 +127,7 @@ func (r *run) subscribeAsOther(ctx context.Context) (c *callback, mine, theirs *
 		return c, mine, nil, err
 	}
 	r.rotate(c)
-	q := request{id: r.nextID(), method: wire.MethodSubscribe, otherCaller: true, params: r.hook.params(map[string]any{"cursor": nil, "delivery": c.delivery()})}
+	q := request{method: wire.MethodSubscribe, otherCaller: true, params: r.hook.params(map[string]any{"cursor": nil, "delivery": c.delivery()})}
 	if theirs, err = r.send(ctx, q); err != nil {
 		return c, mine, theirs, err
 	}
@@ -223,8 +223,8 @@ func checkOtherArguments(ctx context.Context, r *run) error {
 	if err != nil {
 		return err
 	}
-	if x.answer.err != nil {
-		return x.violation("an empty result", "error %d", x.answer.err.Code)
+	if err := x.refused("an empty result"); err != nil {
+		return err
 	}
 	// The first subscription still exists.
 	end, err := r.unsubscribe(ctx, s, c)

@@ -62,8 +62,8 @@ func (r *run) eachPage(ctx context.Context, each func(*exchange, wire.ListPage) 
 		if err != nil {
 			return err
 		}
-		if x.answer.err != nil {
-			return x.violation("a page of the list", "error %d", x.answer.err.Code)
+		if err := x.refused("a page of the list"); err != nil {
+			return err
 		}
 		page, err := wire.DecodeListPage(x.answer.result)
 		if err != nil {
@@ -213,12 +213,12 @@ func checkUndeclared(ctx context.Context, r *run) error {
 	if r.revision < wire.RevisionStateless {
 		return skipf("capabilities are declared once, by initialize, on this revision")
 	}
-	x, err := r.send(ctx, request{id: r.nextID(), method: wire.MethodList, omitsExtension: true})
+	x, err := r.send(ctx, request{method: wire.MethodList, omitsExtension: true})
 	if err != nil {
 		return err
 	}
-	if x.answer.err != nil {
-		return x.violation("the list", "error %d", x.answer.err.Code)
+	if err := x.refused("the list"); err != nil {
+		return err
 	}
 	return nil
 }
@@ -231,8 +231,8 @@ func checkUnknownMembers(ctx context.Context, r *run) error {
 	if err != nil {
 		return err
 	}
-	if x.answer.err != nil {
-		return x.violation("the member to be ignored", "error %d", x.answer.err.Code)
+	if err := x.refused("the member to be ignored"); err != nil {
+		return err
 	}
 	if r.poll == nil {
 		return nil
@@ -240,8 +240,8 @@ func checkUnknownMembers(ctx context.Context, r *run) error {
 	if x, err = r.call(ctx, wire.MethodPoll, r.poll.params(unknownMember)); err != nil {
 		return err
 	}
-	if x.answer.err != nil {
-		return x.violation("the member to be ignored", "error %d", x.answer.err.Code)
+	if err := x.refused("the member to be ignored"); err != nil {
+		return err
 	}
 	return nil
 }
@@ -249,7 +249,7 @@ func checkUnknownMembers(ctx context.Context, r *run) error {
 // expectEchoed checks that the server returns each request ID unchanged.
 func (r *run) expectEchoed(ctx context.Context, ids ...string) error {
 	for _, id := range ids {
-		x, err := r.sendWithin(ctx, request{id: json.RawMessage(id), method: wire.MethodList}, r.o.pace.call/2)
+		x, err := r.send(ctx, request{id: json.RawMessage(id), method: wire.MethodList, within: r.o.pace.call / 2})
 		if err != nil {
 			return err
 		}

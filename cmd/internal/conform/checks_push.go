@@ -35,18 +35,23 @@ var pushChecks = []check{
 
 // openStream opens a stream of the push type under test and returns its first message.
 func (r *run) openStream(ctx context.Context, id json.RawMessage, more map[string]any) (*flow, *exchange, error) {
-	return r.firstMessage(ctx, request{id: id, method: wire.MethodStream, params: r.push.params(more)})
+	f, x, err := r.firstMessage(ctx, request{id: id, method: wire.MethodStream, params: r.push.params(more)})
+	if err == nil && x.refusal != nil {
+		f.stop()
+		err = x.refusal
+	}
+	return f, x, err
 }
 
 // firstMessage sends an events/stream request and returns the first message of the stream. The caller stops the flow.
 func (r *run) firstMessage(ctx context.Context, q request) (*flow, *exchange, error) {
+	f, x, err := r.open(ctx, q)
+	if err != nil {
+		return nil, x, err
+	}
 	waiting, cancel := context.WithTimeout(ctx, r.o.pace.call)
 	defer cancel()
-	f, body, err := r.open(ctx, q)
-	if err != nil {
-		return nil, nil, err
-	}
-	x := &exchange{request: body, status: f.status, contentType: f.contentType}
+	x.status, x.contentType = f.status, f.contentType
 	m, ok := f.await(waiting, func(message) bool { return true })
 	if !ok {
 		f.stop()
@@ -56,6 +61,9 @@ func (r *run) firstMessage(ctx context.Context, q request) (*flow, *exchange, er
 		return nil, x, x.violation("notifications/events/active", "nothing")
 	}
 	x.answer = m
+	if m.isResponse() {
+		r.noteRefusal(q, x)
+	}
 	return f, x, nil
 }
 
@@ -74,8 +82,8 @@ func (r *run) openActive(ctx context.Context, id json.RawMessage, more map[strin
 }
 
 func wellBegun(x *exchange) error {
-	if x.answer.err != nil {
-		return x.violation(wire.NotificationActive, "error %d", x.answer.err.Code)
+	if err := x.refused(wire.NotificationActive); err != nil {
+		return err
 	}
 	if x.answer.method != wire.NotificationActive {
 		return x.violation(wire.NotificationActive+" first", "%s", wire.Shown(x.answer.method))
@@ -120,11 +128,8 @@ func checkSeveral(ctx context.Context, r *run) error {
 			return err
 		}
 		defer f.stop()
-		if e := x.answer.err; e != nil {
-			if e.Code == wire.Sketch.Code(wire.ResourceExhausted) || e.Code == wire.SEP.Code(wire.ResourceExhausted) {
-				return skipf("the server caps the streams of a caller")
-			}
-			return x.violation("another stream", "error %d", e.Code)
+		if err := x.refused("another stream"); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -247,10 +252,7 @@ func checkBrokenOff(ctx context.Context, r *run) error {
 	if err != nil {
 		return err
 	}
-	if x.answer.err != nil {
-		return x.violation("the list", "error %d", x.answer.err.Code)
-	}
-	return nil
+	return x.refused("the list")
 }
 
 func checkHeartbeat(ctx context.Context, r *run) error {

@@ -22,8 +22,8 @@ func checkHookSeam(ctx context.Context, r *run) error {
 	if _, err := grantedID(x, false); err != nil {
 		return err
 	}
-	if truncated, _ := boolMember(x, x.answer.result, "truncated"); truncated {
-		return skipf("retention has forgotten the first events")
+	if err := r.expectKept(ctx, s, *s.first, x, x.answer.result); err != nil {
+		return err
 	}
 	known := r.idsAfter(ctx, s, *s.first)
 	idOf := func(p post) string { return (occurrence{raw: p.body}).eventID() }

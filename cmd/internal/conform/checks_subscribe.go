@@ -75,12 +75,8 @@ func checkSubscribe(ctx context.Context, r *run) error {
 	if err != nil {
 		return err
 	}
-	if isForbidden(x) && r.o.Target.Token == "" {
-		r.noPrincipal = true
-		return skipf("the server knows no principal for this caller; give --token")
-	}
-	if isExhausted(x) {
-		return skipf("the server takes no more subscriptions, or challenges, of this caller for now; wait a minute and run again")
+	if r.bar(wire.ModeWebhook, x) {
+		return x.refusal
 	}
 	id, err := grantedID(x, false)
 	if x.answer.err == nil {
@@ -99,7 +95,7 @@ func checkNoStatus(_ context.Context, r *run) error {
 func checkAnonymous(ctx context.Context, r *run) error {
 	c := r.newCallback(echoes)
 	params := r.hook.params(map[string]any{"cursor": nil, "delivery": c.delivery()})
-	x, err := r.send(ctx, request{id: r.nextID(), method: wire.MethodSubscribe, params: params, omitsToken: true})
+	x, err := r.send(ctx, request{method: wire.MethodSubscribe, params: params, omitsToken: true})
 	if page, ok := errors.AsType[*notMCPError](err); ok && (page.status == 401 || page.status == 403) {
 		return nil // refused before JSON-RPC
 	}
@@ -112,7 +108,7 @@ func checkAnonymous(ctx context.Context, r *run) error {
 	if x.answer.err == nil {
 		// The server has no owner for the subscription, or uses the principal of callers without a token.
 		params["delivery"] = map[string]any{"mode": wire.ModeWebhook, "url": c.url}
-		_, _ = r.send(ctx, request{id: r.nextID(), method: wire.MethodUnsubscribe, params: params, omitsToken: true})
+		_, _ = r.send(ctx, request{method: wire.MethodUnsubscribe, params: params, omitsToken: true})
 	}
 	return r.expectError(x, wire.Forbidden)
 }
@@ -230,8 +226,8 @@ func checkSubscribeMembers(ctx context.Context, r *run) error {
 	if err != nil {
 		return err
 	}
-	if x.answer.err != nil {
-		return x.violation("the member to be ignored", "error %d", x.answer.err.Code)
+	if err := x.refused("the member to be ignored"); err != nil {
+		return err
 	}
 	return nil
 }

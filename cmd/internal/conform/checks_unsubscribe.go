@@ -66,7 +66,7 @@ func checkEndedKey(ctx context.Context, r *run) error {
 	if err != nil {
 		return err
 	}
-	if isExhausted(x) {
+	if isKind(x, wire.ResourceExhausted) {
 		return skipf("the server takes no more subscriptions, or challenges, of this caller for now")
 	}
 	if _, err := grantedID(x, false); err != nil {

@@ -82,6 +82,8 @@ type pace struct {
 	poll time.Duration
 	// maxLag is how far one mode may lag behind another.
 	maxLag time.Duration
+	// limited is the longest wait that the server may ask for when it limits requests.
+	limited time.Duration
 	// retry is the minimum delay before a delivery is retried. hang is how long a callback withholds its response.
 	retry, hang time.Duration
 	// run is the timeout of the whole run, excluding slow checks.
@@ -91,7 +93,7 @@ type pace struct {
 
 var realPace = pace{handshake: 10 * time.Second, call: 12 * time.Second, heartbeat: 35 * time.Second,
 	settle: 500 * time.Millisecond, quiet: 3 * time.Second, poll: 200 * time.Millisecond, maxLag: 5 * time.Second,
-	retry: time.Second / 5, hang: 4 * time.Second, run: 110 * time.Second, slow: &realSlow}
+	limited: 10 * time.Second, retry: time.Second / 5, hang: 4 * time.Second, run: 110 * time.Second, slow: &realSlow}
 
 // MaxWait is the maximum of Options.Wait. It ensures that a run ends within two minutes.
 const MaxWait = 25 * time.Second
@@ -137,8 +139,6 @@ type run struct {
 	poll, push, hook *subject
 	watchEnd         time.Time // when to stop waiting for occurrences
 	receiver         *receiver
-	// noPrincipal reports whether the server has no principal for this caller.
-	noPrincipal bool
 	// mainSubscription is the subscription that the delivery checks examine.
 	mainSubscription *subscription
 	// witness follows an event type in all of its modes. It starts after the attempt to create main.
@@ -149,6 +149,12 @@ type run struct {
 	hasDelivery *bool
 	// errorsByFamily holds an error response for each code family.
 	errorsByFamily map[wire.Dialect]*exchange
+	// gate delays requests while the server limits them. granted holds the methods, with the event type or the key, that
+	// the server has granted to the caller.
+	gate    gate
+	granted map[string]bool
+	// barred holds, by mode, the reason why the caller may not use any type that offers it.
+	barred map[string]error
 	// subscriptions holds the webhook subscriptions that may exist.
 	subscriptions map[string]map[string]any
 	// triedMode is set by the first check that needs a delivery mode. pendingRequest is the request that was unanswered
@@ -190,7 +196,7 @@ func Run(ctx context.Context, o Options) (*verdict.Report, error) {
 	if o.pace == nil {
 		o.pace = &realPace
 	}
-	r := &run{o: o, draw: draw.New(o.Seed), errorsByFamily: map[wire.Dialect]*exchange{}, subscriptions: map[string]map[string]any{}, oddities: map[oddity]*exchange{}}
+	r := &run{o: o, draw: draw.New(o.Seed), errorsByFamily: map[wire.Dialect]*exchange{}, subscriptions: map[string]map[string]any{}, granted: map[string]bool{}, barred: map[string]error{}, oddities: map[oddity]*exchange{}}
 	r.Hide(o.Target.Token)
 	r.Hide(o.OtherToken)
 	door, err := o.door, error(nil)
@@ -278,58 +284,9 @@ func Run(ctx context.Context, o Options) (*verdict.Report, error) {
 	}
 	report.Seconds = time.Since(began).Seconds()
 	report.Count()
-	if report.End(ctx, limit, r.Shown(r.pendingRequest)); !r.triedMode && report.Unfinished == nil {
-		report.Unfinished = &verdict.Unfinished{Reason: "no delivery mode of an event type was tried"}
+	report.End(ctx, limit, r.Shown(r.pendingRequest))
+	if why := r.unusedMode(); why != nil && report.Unfinished == nil {
+		report.Unfinished = &verdict.Unfinished{Reason: why.Error()}
 	}
 	return report, ctx.Err()
-}
-
-// nextID returns an unused JSON-RPC request ID.
-func (r *run) nextID() json.RawMessage {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.ids++
-	return fmt.Appendf(nil, "%d", r.ids)
-}
-
-// call sends a request with the given method and waits for the response.
-func (r *run) call(ctx context.Context, method string, params map[string]any) (*exchange, error) {
-	return r.send(ctx, request{id: r.nextID(), method: method, params: params})
-}
-
-// send sends a request and waits for the response.
-func (r *run) send(ctx context.Context, q request) (*exchange, error) {
-	return r.sendWithin(ctx, q, r.o.pace.call)
-}
-
-func (r *run) sendWithin(ctx context.Context, q request, timeout time.Duration) (*exchange, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("no answer within %v", timeout))
-	defer cancel()
-	body := q.encode(r.revision)
-	r.mu.Lock()
-	r.lastExchange = &exchange{request: body}
-	r.mu.Unlock()
-	f, err := r.link.start(ctx, q, body)
-	if err != nil {
-		return &exchange{request: body}, err
-	}
-	defer f.stop()
-	x, err := f.response(ctx, body)
-	r.mu.Lock()
-	r.lastExchange = x
-	if f.session != "" && q.method == methodInitialize {
-		r.session = f.session
-	}
-	r.mu.Unlock()
-	return x, err
-}
-
-// open starts a stream. The caller stops it.
-func (r *run) open(ctx context.Context, q request) (*flow, []byte, error) {
-	body := q.encode(r.revision)
-	r.mu.Lock()
-	r.lastExchange = &exchange{request: body}
-	r.mu.Unlock()
-	f, err := r.link.start(ctx, q, body)
-	return f, body, err
 }

@@ -79,7 +79,7 @@ func (r *run) handshake(ctx context.Context, revision, method string, params map
 	} else {
 		r.link.settle("", "")
 	}
-	x, err := r.send(ctx, request{id: r.nextID(), method: method, params: params})
+	x, err := r.send(ctx, request{method: method, params: params})
 	if err != nil {
 		return err
 	}

@@ -10,6 +10,9 @@ import (
 // expectError checks that the response is an error of the given kind, in either code family (D2), and records the
 // family.
 func (r *run) expectError(x *exchange, kind wire.Kind) error {
+	if len(r.barred) > 0 && isKind(x, wire.Forbidden) && x.refusal != nil {
+		return x.refusal
+	}
 	expected := fmt.Sprintf("the error %s (%d or %d)", kind, wire.Sketch.Code(kind), wire.SEP.Code(kind))
 	if wire.Sketch.Code(kind) == wire.SEP.Code(kind) {
 		expected = fmt.Sprintf("the error %s (%d)", kind, wire.Sketch.Code(kind))

@@ -98,6 +98,11 @@ func (l *httpLink) start(ctx context.Context, q request, body []byte) (*flow, er
 		cancel()
 		return nil, err
 	}
+	if err := limitOf(res); err != nil {
+		res.Body.Close()
+		cancel()
+		return nil, err
+	}
 	f := newFlow(q.id, cancel, l.observe)
 	f.date, _ = http.ParseTime(res.Header.Get("Date"))
 	f.status, f.contentType, f.session = res.StatusCode, res.Header.Get("Content-Type"), res.Header.Get(wire.HeaderSessionID)

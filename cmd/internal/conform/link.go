@@ -37,6 +37,9 @@ type flow struct {
 	session     string
 	date        time.Time // the server's date, from the HTTP header
 	stop        context.CancelFunc
+	// ctx ends when the response has taken too long. sent is when the request was sent.
+	ctx  context.Context
+	sent time.Time
 	// observe is called for each message.
 	observe func(*flow, message)
 

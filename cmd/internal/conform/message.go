@@ -20,6 +20,10 @@ type request struct {
 	omitsExtension bool
 	// omitsToken sends no token (SUB-2). otherCaller sends the token of another caller (SUB-10).
 	omitsToken, otherCaller bool
+	// within is how long the response may take. It is 0 for a stream.
+	within time.Duration
+	// quiet reports whether the request is not one of the current check.
+	quiet bool
 }
 
 // extensionCapabilities contains the capabilities of a client that supports the extension (CAP-3).
@@ -132,12 +136,16 @@ type exchange struct {
 	status      int
 	contentType string
 	date        time.Time
+	// took is how long the server took to respond.
+	took time.Duration
+	// refusal is the reason to skip a check that needs a result, if the server may always refuse the request.
+	refusal error
 }
 
 // result decodes the answer's result.
 func (x *exchange) result(to any) error {
-	if x.answer.err != nil {
-		return x.violation("a result", "error %d", x.answer.err.Code)
+	if err := x.refused("a result"); err != nil {
+		return err
 	}
 	if err := json.Unmarshal(x.answer.result, to); err != nil {
 		return x.violation("a result of the method's form", "%v", err)

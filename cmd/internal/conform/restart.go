@@ -38,7 +38,7 @@ func (r *run) restart(ctx context.Context) (*restartState, error) {
 	if r.poll != nil && r.poll.first != nil {
 		again.ids = r.idsAfter(ctx, r.poll, *r.poll.first)
 	}
-	if r.hook != nil && r.receiver != nil && !r.noPrincipal {
+	if r.mainSubscription != nil {
 		again.callback = r.newCallback(echoes)
 		again.made, again.err = r.subscribeGranted(ctx, again.callback, nil)
 		if again.err == nil {

@@ -19,7 +19,9 @@ type retrial struct {
 	// refused503 holds the eventIds of deliveries that were rejected with 503 in sequence. waited is the eventId of the
 	// delivery whose cursor was examined. refreshed is an eventId that was rejected with 503 before the subscription
 	// was refreshed. If the server never retried it, neverRetried is the same eventId.
-	refused503                      []string
+	refused503 []string
+	// counts holds the number of occurrences at each of these rejections.
+	counts                          []int
 	waited, refreshed, neverRetried string
 	refresh                         *exchange
 	// afterRefresh holds the eventIds after the cursor of the refresh, or nil if that was not tried. afterLater holds
@@ -38,7 +40,7 @@ type retrial struct {
 }
 
 // rejectionCount is the number of deliveries to reject in sequence.
-const rejectionCount = 3
+const rejectionCount = 4
 
 // beginRetrial starts to reject the deliveries of a new callback.
 func (r *run) beginRetrial(ctx context.Context, work *sync.WaitGroup) {
@@ -93,7 +95,8 @@ func (t *retrial) run(ctx context.Context, r *run, s *subject) {
 			t.failure = "nothing was delivered in time"
 			return
 		}
-		if t.refused503 = append(t.refused503, id); t.afterLater == nil {
+		t.counts = append(t.counts, r.countOccurrences(s))
+		if t.refused503 = append(t.refused503, id); len(t.refused503) == 1 {
 			// While this delivery is refused, the cursors of later deliveries must not pass it.
 			t.waited, began = id, at
 			t.pollWhileRefusing(ctx, r, s)
@@ -177,10 +180,11 @@ func (t *retrial) withholdResponse(ctx context.Context, r *run, s *subject) {
 	t.receivedCount = len(t.callback.receivedPosts()) - from
 }
 
-// countOccurrences counts the occurrences of a type that the watched stream received.
+// countOccurrences counts the occurrences of a type that its watched stream received or, without one, that the callback
+// of the main subscription received.
 func (r *run) countOccurrences(s *subject) int {
 	if s.stream == nil {
-		return 0
+		return r.mainSubscription.callback.countPosts(time.Time{}, time.Now())
 	}
 	return len(s.streamOccurrences())
 }

@@ -3,10 +3,14 @@ package conform
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"net/netip"
+	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -14,6 +18,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/mcpe-gen/mcpe-gen/cmd/internal/conform/verdict"
+	"github.com/mcpe-gen/mcpe-gen/cmd/internal/conform/wrongserver"
 	"github.com/mcpe-gen/mcpe-gen/internal/memnet"
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
@@ -58,6 +63,100 @@ func TestRightServer(t *testing.T) {
 					}
 				}
 			})
+		})
+	}
+}
+
+// TestPermitted judges servers that do what a document permits, or whose surroundings do: a small ring, another clock,
+// limits of streams and of requests, and callers that may not do everything.
+func TestPermitted(t *testing.T) {
+	t.Parallel()
+	refuse := func(k wire.Kind, most int, methods ...string) func(http.Handler) http.Handler {
+		return func(next http.Handler) http.Handler {
+			var open atomic.Int64
+			return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if !slices.Contains(methods, r.Header.Get("Mcp-Method")) {
+					next.ServeHTTP(w, r)
+					return
+				}
+				defer open.Add(-1)
+				if open.Add(1) <= int64(most) {
+					next.ServeHTTP(w, r)
+					return
+				}
+				var c struct{ ID json.RawMessage }
+				_ = json.NewDecoder(r.Body).Decode(&c)
+				w.Header().Set("Content-Type", "application/json")
+				fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"error":{"code":%d,"message":"%s"}}`, c.ID, wire.Sketch.Code(k), k)
+			})
+		}
+	}
+	for name, tt := range map[string]struct {
+		change func(*wrongserver.Options)
+		wrap   func(http.Handler) http.Handler
+		says   string
+	}{
+		"ring":            {change: func(o *wrongserver.Options) { o.Ring, o.Interval = 12, time.Second/3 }},
+		"clock ahead":     {change: func(o *wrongserver.Options) { o.Skew = time.Second }},
+		"clock behind":    {change: func(o *wrongserver.Options) { o.Skew = -time.Second }},
+		"few streams":     {wrap: refuse(wire.ResourceExhausted, 3, wire.MethodStream)},
+		"limited seconds": {wrap: limit(15, func() string { return "1" })},
+		"limited date":    {wrap: limit(15, func() string { return time.Now().Add(2 * time.Second).UTC().Format(http.TimeFormat) })},
+		"closed":          {wrap: limit(4, func() string { return "3600" }), says: "the server limits requests"},
+		"no poll":         {wrap: refuse(wire.Forbidden, 0, wire.MethodPoll), says: "the caller may not poll spare; try the --token of another caller"},
+		"no stream":       {wrap: refuse(wire.Forbidden, 0, wire.MethodStream), says: "the caller may not stream tick; try the --token of another caller"},
+		"no webhook":      {wrap: refuse(wire.Forbidden, 0, wire.MethodSubscribe), says: "the caller may not subscribe to tick; try the --token of another caller"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				n := &site{t: t}
+				w := n.wrongOptions("")
+				if tt.change != nil {
+					tt.change(&w)
+				}
+				h := http.Handler(n.wrong(w))
+				if tt.wrap != nil {
+					h = tt.wrap(h)
+				}
+				o := n.options(h)
+				o.door, o.OtherToken = n.door(hookHost), other
+				report := judge(t, o)
+				if report.Failed+report.Advised > 0 {
+					t.Error(text(report))
+				}
+				u := report.Unfinished
+				if tt.says == "" && u != nil && !strings.HasPrefix(name, "limited") || tt.says != "" && (u == nil || u.Reason != tt.says) {
+					t.Errorf("unfinished: %+v", u)
+				}
+				if report.Passed < 40 && name != "closed" {
+					t.Errorf("%d passed", report.Passed)
+				}
+				t.Log(report.Summary(), u)
+			})
+		})
+	}
+}
+
+// limit allows a number of requests in each second, and answers others with 429.
+func limit(most int, after func() string) func(http.Handler) http.Handler {
+	return func(next http.Handler) http.Handler {
+		var mu sync.Mutex
+		second, n := int64(0), 0
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			mu.Lock()
+			if now := time.Now().Unix(); now != second {
+				second, n = now, 0
+			}
+			n++
+			limited := n > most
+			mu.Unlock()
+			if limited {
+				w.Header().Set("Retry-After", after())
+				http.Error(w, "too many", http.StatusTooManyRequests)
+				return
+			}
+			next.ServeHTTP(w, r)
 		})
 	}
 }

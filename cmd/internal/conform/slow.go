@@ -2,7 +2,6 @@ package conform
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -373,29 +372,19 @@ func checkLongHold(ctx context.Context, r *run) error {
 	var cursor *string
 	for first := true; time.Now().Before(end); first = false {
 		left := max(time.Until(end), time.Second)
-		most := left + r.o.pace.slow.maxLate/4
 		params := map[string]any{"cursor": cursor}
 		if !first {
 			params["timeoutMs"] = left.Milliseconds()
 		}
-		q := request{id: r.nextID(), method: wire.MethodPoll, params: r.poll.params(params)}
-		body := q.encode(r.revision)
-		asking, cancel := context.WithTimeoutCause(ctx, most, fmt.Errorf("no answer within %v", most))
-		x := &exchange{request: body}
-		f, err := r.link.start(asking, q, body)
-		if err == nil {
-			x, err = f.response(asking, body)
-			f.stop()
-		}
-		cancel()
-		if err != nil && ctx.Err() == nil {
+		x, err := r.send(ctx, request{method: wire.MethodPoll, params: r.poll.params(params), within: left + r.o.pace.slow.maxLate/4, quiet: true})
+		if err != nil && err != errLimited && ctx.Err() == nil {
 			return x.violation("an answer by timeoutMs", "%v", err)
+		}
+		if err == nil {
+			err = x.refused("a result")
 		}
 		if err != nil {
 			return err
-		}
-		if x.answer.err != nil {
-			return x.violation("a result", "error %d", x.answer.err.Code)
 		}
 		cursor = resultCursor(x)
 		pause(ctx, r.o.pace.poll)
@@ -409,8 +398,5 @@ func checkOldCursor(ctx context.Context, r *run) error {
 	if err != nil {
 		return err
 	}
-	if x.answer.err != nil {
-		return x.violation("a result, truncated or not", "error %d", x.answer.err.Code)
-	}
-	return nil
+	return x.refused("a result, truncated or not")
 }

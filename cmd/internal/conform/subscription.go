@@ -58,8 +58,8 @@ func (r *run) subscription(s *subject, c *callback, more map[string]any) map[str
 	return params
 }
 
-// recordKey records the key of a subscription that may now exist.
-func (r *run) recordKey(params map[string]any) {
+// keyOf returns the key of a subscription with the parameters.
+func keyOf(params map[string]any) map[string]any {
 	key := map[string]any{"name": params["name"], "arguments": params["arguments"]}
 	if key["arguments"] == nil {
 		delete(key, "arguments")
@@ -67,6 +67,12 @@ func (r *run) recordKey(params map[string]any) {
 	if d, ok := params["delivery"].(map[string]any); ok {
 		key["delivery"] = map[string]any{"mode": wire.ModeWebhook, "url": d["url"]}
 	}
+	return key
+}
+
+// recordKey records the key of a subscription that may now exist.
+func (r *run) recordKey(params map[string]any) {
+	key := keyOf(params)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.subscriptions[string(encode(key))] = key
@@ -91,8 +97,8 @@ func (r *run) cleanUp(ctx context.Context) {
 
 // grantedID checks the result of events/subscribe and returns the subscription ID.
 func grantedID(x *exchange, endless bool) (string, error) {
-	if x.answer.err != nil {
-		return "", x.violation("a subscription", "error %d", x.answer.err.Code)
+	if err := x.refused("a subscription"); err != nil {
+		return "", err
 	}
 	in := x.answer.result
 	var id string
@@ -123,12 +129,6 @@ func grantedID(x *exchange, endless bool) (string, error) {
 	}
 	_, err = boolMember(x, in, "truncated")
 	return id, err
-}
-
-// isForbidden reports whether the server rejected the request as Forbidden.
-func isForbidden(x *exchange) bool {
-	return x.answer.err != nil && (x.answer.err.Code == wire.Sketch.Code(wire.Forbidden) ||
-		x.answer.err.Code == wire.SEP.Code(wire.Forbidden))
 }
 
 // subscribeNew subscribes a new callback and returns the exchange.

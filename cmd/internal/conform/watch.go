@@ -21,30 +21,48 @@ func (r *run) watchTypes(ctx context.Context) *sync.WaitGroup {
 	var watchers sync.WaitGroup
 	r.watchEnd = time.Now().Add(r.o.Wait)
 	for i, s := range r.typesWith(wire.ModePoll) {
-		if i == maxWatched || !r.pollFirst(ctx, s) {
+		if i == maxWatched {
 			break
+		}
+		x, err := r.pollFirst(ctx, s)
+		if err != nil {
+			break
+		}
+		if r.bar(wire.ModePoll, x) {
+			continue
 		}
 		if r.poll == nil || !r.poll.replay && s.replay {
 			r.poll = s
 		}
 		watchers.Go(func() { r.followType(ctx, s) })
 	}
-	if list := r.typesWith(wire.ModePoll); r.poll == nil && len(list) > 0 {
+	if list := r.typesWith(wire.ModePoll); r.poll == nil && len(list) > 0 && r.barred[wire.ModePoll] == nil {
 		r.poll = list[0]
 	}
 	for i, s := range r.typesWith(wire.ModePush) {
 		if i == maxWatched {
 			break
 		}
+		q := request{method: wire.MethodStream, params: s.params(map[string]any{"cursor": nil})}
+		f, x, err := r.open(ctx, q)
+		if err == nil {
+			waiting, cancel := context.WithTimeout(ctx, r.o.pace.settle)
+			m, _ := f.await(waiting, func(message) bool { return true })
+			cancel()
+			if x.answer = m; m.isResponse() {
+				r.noteRefusal(q, x)
+			}
+			if r.bar(wire.ModePush, x) {
+				continue
+			}
+			s.stream, s.opened, s.began = f, x.request, time.Now()
+		}
 		if r.push == nil {
 			r.push = s
 		}
-		f, body, err := r.open(ctx, request{id: r.nextID(), method: wire.MethodStream,
-			params: s.params(map[string]any{"cursor": nil})})
 		if err != nil {
 			break
 		}
-		s.stream, s.opened, s.began = f, body, time.Now()
 	}
 	if list := r.typesWith(wire.ModeWebhook); len(list) > 0 {
 		r.hook = list[0]
@@ -52,17 +70,23 @@ func (r *run) watchTypes(ctx context.Context) *sync.WaitGroup {
 	return &watchers
 }
 
-// pollFirst sends the first poll of a type. It returns false if the server does not respond.
-func (r *run) pollFirst(ctx context.Context, s *subject) bool {
-	x, err := r.call(ctx, wire.MethodPoll, s.params(map[string]any{"cursor": nil}))
-	if err != nil {
+// bar reports whether the caller may not use a type in the mode, and keeps the reason.
+func (r *run) bar(mode string, x *exchange) bool {
+	if x.refusal == nil {
 		return false
 	}
+	r.barred[mode] = x.refusal
+	return true
+}
+
+// pollFirst sends the first poll of a type.
+func (r *run) pollFirst(ctx context.Context, s *subject) (*exchange, error) {
+	x, err := r.call(ctx, wire.MethodPoll, s.params(map[string]any{"cursor": nil}))
 	var result wire.PollResult
-	if x.answer.err == nil && json.Unmarshal(x.answer.result, &result) == nil {
+	if err == nil && x.answer.err == nil && json.Unmarshal(x.answer.result, &result) == nil {
 		s.first, s.replay = result.Cursor, result.Cursor != nil
 	}
-	return true
+	return x, err
 }
 
 // followType polls a type until enough events have occurred.
@@ -73,17 +97,7 @@ func (r *run) followType(ctx context.Context, s *subject) {
 		if !s.replay {
 			params["timeoutMs"] = 2000
 		}
-		// Do not use send, which records the exchange as a check's.
-		q := request{id: r.nextID(), method: wire.MethodPoll, params: s.params(params)}
-		body := q.encode(r.revision)
-		calling, cancel := context.WithTimeout(ctx, r.o.pace.call)
-		f, err := r.link.start(calling, q, body)
-		if err != nil {
-			cancel()
-			return
-		}
-		x, err := f.response(calling, body)
-		cancel()
+		x, err := r.sendQuietly(ctx, wire.MethodPoll, s.params(params))
 		var result struct {
 			Events     []json.RawMessage `json:"events"`
 			Cursor     *string           `json:"cursor"`

@@ -78,36 +78,16 @@ func (t *track) add(o occurrence) {
 	}
 }
 
-// sendQuietly sends a request outside a check's exchanges.
-func (r *run) sendQuietly(ctx context.Context, method string, params map[string]any) (*exchange, error) {
-	ctx, cancel := context.WithTimeout(ctx, r.o.pace.call)
-	defer cancel()
-	q := request{id: r.nextID(), method: method, params: params}
-	body := q.encode(r.revision)
-	f, err := r.link.start(ctx, q, body)
-	if err != nil {
-		return &exchange{request: body}, err
-	}
-	defer f.stop()
-	return f.response(ctx, body)
-}
-
 // streamQuietly opens a stream outside a check's exchanges and waits for the active notification. The caller stops it.
 func (r *run) streamQuietly(ctx context.Context, params map[string]any) (*flow, *exchange, bool) {
-	q := request{id: r.nextID(), method: wire.MethodStream, params: params}
-	body := q.encode(r.revision)
-	f, err := r.link.start(ctx, q, body)
-	if err != nil {
-		return nil, nil, false
+	f, x, err := r.firstMessage(ctx, request{method: wire.MethodStream, params: params, quiet: true})
+	if err == nil && x.answer.method == wire.NotificationActive {
+		return f, x, true
 	}
-	waiting, cancel := context.WithTimeout(ctx, r.o.pace.call)
-	defer cancel()
-	m, ok := f.await(waiting, func(message) bool { return true })
-	if !ok || m.method != wire.NotificationActive {
+	if err == nil {
 		f.stop()
-		return nil, nil, false
 	}
-	return f, &exchange{request: body, answer: m, status: f.status, contentType: f.contentType}, true
+	return nil, nil, false
 }
 
 // beginWitness follows the event type with occurrences that offers the most modes.
@@ -385,7 +365,7 @@ func (w *witness) poll(ctx context.Context, cursor *string, size int64) (*exchan
 		params["maxEvents"] = size
 	}
 	x, err := w.r.sendQuietly(ctx, wire.MethodPoll, w.s.params(params))
-	if err != nil && ctx.Err() == nil && w.unanswered == nil {
+	if err != nil && err != errLimited && ctx.Err() == nil && w.unanswered == nil {
 		w.unanswered = x
 	}
 	if err != nil || x.answer.err != nil {

@@ -85,10 +85,10 @@ func (r *Report) Accept(names []string) {
 }
 
 // End records why findings are unjudged. The reason is that ctx was canceled or the run reached its time limit. request
-// is the request that was unanswered then, or "". End does nothing if no finding is unjudged.
+// is the request that was unanswered then, or "". End does nothing unless a check was not completed for that reason.
 func (r *Report) End(ctx context.Context, limit time.Duration, request string) {
 	switch {
-	case r.Unjudged == 0:
+	case !slices.ContainsFunc(r.Findings, func(f Finding) bool { return f.Outcome == Unjudged && f.Got == string(ErrRunEnded) }):
 	case ctx.Err() != nil:
 		r.Unfinished = &Unfinished{Reason: "it was interrupted"}
 	default:

@@ -99,7 +99,7 @@ func (s *Server) isExpired(sub *subscription) bool {
 	case s.is("grants-end-early"):
 		ends = ends.Add(-leastGrant * 3 / 4)
 	}
-	return time.Now().After(ends)
+	return s.now().After(ends)
 }
 
 // take settles an event.
@@ -188,7 +188,7 @@ func (s *Server) attempt(ctx context.Context, sub *subscription, e event, attemp
 	if s.is("deliveries-by-put") {
 		req.Method = http.MethodPut
 	}
-	at := time.Now()
+	at := s.now()
 	if s.is("retry-old-timestamp") {
 		s.mu.Lock()
 		if sub.times == nil {

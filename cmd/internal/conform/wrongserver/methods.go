@@ -38,7 +38,7 @@ func (s *Server) emit() {
 func (s *Server) occur(at time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.log = append(s.log, event{len(s.log) + 1, at})
+	s.log = append(s.log, event{len(s.log) + 1, at.Add(s.o.Skew)})
 	close(s.appended)
 	s.appended = make(chan struct{})
 }
@@ -299,6 +299,9 @@ func (s *Server) startOf(c call, head int) (from int, truncated bool) {
 	if !known || from > head {
 		return head, true
 	}
+	if oldest := head - s.o.Ring; s.o.Ring > 0 && from < oldest {
+		from, truncated = oldest, true
+	}
 	ignored := s.is("max-age-ignored") || s.is("stream-max-age-ignored") && c.Method == wire.MethodStream ||
 		s.is("subscription-max-age-ignored") && c.Method == wire.MethodSubscribe
 	if s.is("subscription-cursor-ignored") && c.Method == wire.MethodSubscribe {
@@ -307,7 +310,7 @@ func (s *Server) startOf(c call, head int) (from int, truncated bool) {
 	if age, absent, _ := c.intParam("maxAgeMs"); !absent && !ignored {
 		events, _, _ := s.eventsAfter(from)
 		for _, e := range events {
-			if time.Since(e.at) > time.Duration(min(age, 1<<40))*time.Millisecond && c.stringParam("name") == "tick" {
+			if s.now().Sub(e.at) > time.Duration(min(age, 1<<40))*time.Millisecond && c.stringParam("name") == "tick" {
 				from, truncated = e.position, true
 			}
 		}

@@ -248,7 +248,7 @@ func (s *Server) setLifetime(sub *subscription, c call, first bool) {
 		}
 	}
 	if first || !s.is("refresh-no-grant") {
-		sub.granted = time.Now().Add(grant)
+		sub.granted = s.now().Add(grant)
 	}
 	if sub.lapses.IsZero() {
 		sub.lapses = sub.granted

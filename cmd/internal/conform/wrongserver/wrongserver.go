@@ -38,6 +38,10 @@ type Options struct {
 	Change func(message string, members map[string]any)
 	// Marked starts every stream with a byte order mark, which is valid.
 	Marked bool
+	// Ring is the number of retained events, or 0 for all. An evicted cursor is truncated.
+	Ring int
+	// Skew is how far the server's clock is ahead.
+	Skew time.Duration
 	// Busy emits an event during each long poll.
 	Busy bool
 	// Interval is the time between events, Heartbeat the time between heartbeats, and Retry the delay before a delivery
@@ -82,6 +86,9 @@ func (s *Server) Close() {
 	s.stop()
 	s.work.Wait()
 }
+
+// now returns the time of the server's clock.
+func (s *Server) now() time.Time { return time.Now().Add(s.o.Skew) }
 
 func (s *Server) is(fault string) bool { return s.o.Fault == fault }
 
@@ -256,6 +263,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprintf(w, "\ufeffdata: %s\n\n", s.response(c, result, err))
 		return
 	}
+	w.Header().Set("Date", s.now().UTC().Format(http.TimeFormat))
 	w.Header().Set("Content-Type", "application/json")
 	w.Write(s.response(c, result, err))
 }
