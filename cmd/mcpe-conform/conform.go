@@ -42,9 +42,13 @@ and each cursor must lead to the events after it.
 --listen tests webhooks too: subscribing, the challenge, signatures, refused deliveries,
 rotation, unsubscribing. --other-token also tests what another caller can do to a
 subscription. The server must be able to reach --public-url, and must not have it on an
-allow-list. Requirements that need an occurrence are skipped when nothing occurs within
---wait. --ssrf asks for callbacks at private addresses, which a server must refuse; use
+allow-list. --ssrf asks for callbacks at private addresses, which a server must refuse; use
 it only on your own servers.
+
+A run that sees no event of a delivery mode within --wait, or webhooks without --listen,
+is not finished unless --allow-quiet accepts that. --emit names a command that causes
+events: it runs about once a second for each event type, with the type's name in
+MCPE_CONFORM_EVENT, and emits MCPE_CONFORM_N events at once.
 
 --slow also follows streams and waits until grants, retries and old secrets end, which
 takes up to 20 minutes. --restart names a command that restarts the server in the
@@ -176,6 +180,8 @@ func newRoot(c *command) *cobra.Command {
 	o.Receiver.AddFlags(root)
 	flags.BoolVar(&o.Slow, "slow", false, "also try what time alone shows, up to 20 minutes: grants, retries, heartbeats, long streams")
 	flags.StringVar(&o.Restart, "restart", "", "`command` for the shell that restarts the server of the URL, to try the effects of a restart")
+	flags.StringVar(&o.Emit, "emit", "", "`command` for the shell that emits events of $MCPE_CONFORM_EVENT, $MCPE_CONFORM_N at once")
+	flags.BoolVar(&o.AllowQuiet, "allow-quiet", false, "accept a run that judges no event of a delivery mode")
 	flags.BoolVar(&o.SSRF, "ssrf", false, "also try callbacks at private addresses, which must be refused; needs --listen")
 	peer.TokenFlag(root, &o.Target.Token)
 	flags.StringVar(&o.OtherToken, "other-token", "", "bearer `token` of another caller, to test what depends on the caller")
@@ -214,7 +220,7 @@ const secretVariable = childenv.Secret
 
 // These flags apply to only one role.
 var (
-	serverOnly = []string{"arg", "wait", "revision", "listen", "public-url", "tls-cert", "tls-key", "ssrf", "slow", "restart", "token",
+	serverOnly = []string{"arg", "wait", "revision", "listen", "public-url", "tls-cert", "tls-key", "ssrf", "slow", "restart", "emit", "allow-quiet", "token",
 		"other-token"}
 	receiverOnly = []string{"secret", "subscription", "data"}
 )

@@ -32,16 +32,16 @@ type judged struct {
 func judgedRows(versions map[string]string) []judged {
 	ours := "this one"
 	rows := []judged{
-		{"our conformance fixture", ours, "BIN/conformance -addr 127.0.0.1:PORT -heartbeat 500ms -cadence 50ms", "http://127.0.0.1:PORT/mcp"},
-		{"the same, older era", ours, "BIN/conformance -addr 127.0.0.1:PORT -heartbeat 500ms -cadence 50ms", "http://127.0.0.1:PORT/mcp --revision 2025-11-25"},
+		{"our conformance fixture", ours, "BIN/conformance -addr 127.0.0.1:PORT -heartbeat 500ms -cadence 50ms", "http://127.0.0.1:PORT/mcp --allow-quiet"},
+		{"the same, older era", ours, "BIN/conformance -addr 127.0.0.1:PORT -heartbeat 500ms -cadence 50ms", "http://127.0.0.1:PORT/mcp --allow-quiet --revision 2025-11-25"},
 		{"`mcpe-gen serve`, with webhooks", ours, "BIN/mcpe-gen serve events.yaml --http PORT --sample 200ms --token hush --dev --callback-ca cert.pem",
 			"http://127.0.0.1:PORT/mcp --token hush --listen 127.0.0.1:0 --tls-cert cert.pem --tls-key key.pem"},
 		{"our client, `examples/watch`", ours, "", "--client --handled - -- BIN/watch -url {url} -event tick -listen 127.0.0.1:0 -tls-cert cert.pem -tls-key key.pem"},
 	}
 	for _, peer := range []struct{ name, npm, serve, conform string }{
-		{"a server on the TypeScript SDK 1.x", "@modelcontextprotocol/sdk", "server.mjs 1 PORT", ""},
-		{"a server on the TypeScript SDK 2.x", "@modelcontextprotocol/server", "server.mjs 2 PORT", ""},
-		{"the same, older era", "@modelcontextprotocol/server", "server.mjs 2 PORT", " --revision 2025-11-25"},
+		{"a server on the TypeScript SDK 1.x", "@modelcontextprotocol/sdk", "server.mjs 1 PORT", " --allow-quiet"},
+		{"a server on the TypeScript SDK 2.x", "@modelcontextprotocol/server", "server.mjs 2 PORT", " --allow-quiet"},
+		{"the same, older era", "@modelcontextprotocol/server", "server.mjs 2 PORT", " --allow-quiet --revision 2025-11-25"},
 		{"a server on mcp-handler, with webhooks", "mcp-handler", "handler.mjs PORT cert.pem",
 			" --token hush --other-token other --listen 127.0.0.1:0 --tls-cert cert.pem --tls-key key.pem"},
 	} {

@@ -14,22 +14,23 @@ import (
 type need uint
 
 const (
-	needPoll     need = 1 << iota // an event type that offers poll
-	needPush                      // an event type that offers push
-	needWebhook                   // an event type that offers webhook
-	needOccurred                  // an occurrence of the type for the mode above
-	needReceiver                  // a webhook receiver
-	needToken                     // a bearer token, so that the check can leave it out
-	needStdio                     // a server on standard input and output
-	needHTTP                      // a server over HTTP
-	needSSRF                      // --ssrf
-	needReplay                    // cursors that are not null
-	needMain                      // the main webhook subscription
-	needWitness                   // the results of the witness
-	needOther                     // another caller's token
-	needRetrial                   // the results of the retrial
-	needSlow                      // --slow
-	needRestart                   // --restart
+	needPoll      need = 1 << iota // an event type that offers poll
+	needPush                       // an event type that offers push
+	needWebhook                    // an event type that offers webhook
+	needOccurred                   // an occurrence of the type for the mode above
+	needReceiver                   // a webhook receiver
+	needToken                      // a bearer token, so that the check can leave it out
+	needStdio                      // a server on standard input and output
+	needHTTP                       // a server over HTTP
+	needSSRF                       // --ssrf
+	needReplay                     // cursors that are not null
+	needMain                       // the main webhook subscription
+	needWitness                    // the results of the witness
+	needOther                      // another caller's token
+	needRetrial                    // the results of the retrial
+	needDelivered                  // a delivery to the main webhook subscription
+	needSlow                       // --slow
+	needRestart                    // --restart
 )
 
 // A check tests one requirement.
@@ -141,7 +142,7 @@ func (r *run) skipReason(ctx context.Context, c check) error {
 	case has(needSSRF) && !r.o.SSRF:
 		return skipf("only with --ssrf")
 	case has(needReceiver) && r.receiver == nil:
-		return skipf("needs a receiver: --listen")
+		return r.quietf("webhooks need a receiver: --listen")
 	case has(needToken) && r.o.Target.Token == "":
 		return skipf("needs --token")
 	case has(needOther) && r.o.OtherToken == "":
@@ -154,7 +155,12 @@ func (r *run) skipReason(ctx context.Context, c check) error {
 		if ctx.Err() != nil {
 			return verdict.ErrRunEnded
 		}
-		return skipf("nothing occurred within %v", r.o.Wait)
+		return r.quietf("no event of %s occurred within %v; --emit can cause one", r.subject(c.needs).Name, r.o.Wait)
+	case has(needDelivered) && !r.awaitDelivery(ctx):
+		if ctx.Err() != nil {
+			return verdict.ErrRunEnded
+		}
+		return r.quietf("no event of %s was delivered within %v; --emit can cause one", r.hook.Name, r.o.Wait)
 	case has(needWitness) && r.witness == nil:
 		return skipf("nothing was followed")
 	case has(needReplay) && !r.subject(c.needs).has(wire.ModePoll):

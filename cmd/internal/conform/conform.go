@@ -43,6 +43,10 @@ type Options struct {
 	Slow bool
 	// Restart is a shell command that restarts the server of Target.URL and then exits. It is optional.
 	Restart string
+	// Emit is a shell command that emits MCPE_CONFORM_N events of the type MCPE_CONFORM_EVENT at once. It is optional.
+	Emit string
+	// AllowQuiet accepts a run that judges no event of a delivery mode.
+	AllowQuiet bool
 	// Seed chooses the values that the checks draw. A run with the same seed draws the same values.
 	Seed uint64
 	// Wait is how long to wait for an occurrence. It must not exceed MaxWait.
@@ -55,8 +59,9 @@ type Options struct {
 	// door is an open Receiver for tests. selectsCheck selects the checks to run in tests.
 	door         *peer.Door
 	selectsCheck func(check) bool
-	// restart replaces Restart in tests.
+	// restart replaces Restart in tests, and emit replaces Emit.
 	restart func() error
+	emit    func(event string, n int) error
 	// dial and loopback replace the network in tests. dial connects to HTTP servers, and loopback opens a listener on
 	// the loopback interface.
 	dial     dialer
@@ -78,6 +83,8 @@ type pace struct {
 	settle time.Duration
 	// quiet is how long to wait for unexpected messages after a subscription or stream has ended.
 	quiet time.Duration
+	// emit is the time between two runs of the emit command.
+	emit time.Duration
 	// poll is the minimum time between two polls for occurrences.
 	poll time.Duration
 	// maxLag is how far one mode may lag behind another.
@@ -92,7 +99,7 @@ type pace struct {
 }
 
 var realPace = pace{handshake: 10 * time.Second, call: 12 * time.Second, heartbeat: 35 * time.Second,
-	settle: 500 * time.Millisecond, quiet: 3 * time.Second, poll: 200 * time.Millisecond, maxLag: 5 * time.Second,
+	settle: 500 * time.Millisecond, quiet: 3 * time.Second, emit: time.Second, poll: 200 * time.Millisecond, maxLag: 5 * time.Second,
 	limited: 10 * time.Second, retry: time.Second / 5, hang: 4 * time.Second, run: 110 * time.Second, slow: &realSlow}
 
 // MaxWait is the maximum of Options.Wait. It ensures that a run ends within two minutes.
@@ -164,6 +171,8 @@ type run struct {
 	// lastExchange is the latest exchange. A check that fails without a response reports it.
 	lastExchange *exchange
 
+	// emitError is the latest error of the emit command.
+	emitError error
 	// restartResult is the result of the restart, or nil before the restart.
 	restartResult *restartState
 
@@ -234,6 +243,12 @@ func Run(ctx context.Context, o Options) (*verdict.Report, error) {
 	}
 	// End the subscriptions and streams that checks left open, even if the run was interrupted.
 	defer r.cleanUp(context.WithoutCancel(ctx))
+	if o.Emit != "" || o.emit != nil {
+		emitting, stop := context.WithCancel(ctx)
+		var emitter sync.WaitGroup
+		emitter.Go(func() { r.emitEvents(emitting) })
+		defer func() { stop(); emitter.Wait() }()
+	}
 	watching, stop := context.WithCancel(trying)
 	watchers := r.watchTypes(watching)
 	var selected []check

@@ -41,7 +41,7 @@ func wrong(t *testing.T, f wrongserver.Fault) Options {
 	s := n.wrong(w)
 	var o Options
 	if f.Stdio {
-		o = Options{Target: peer.Target{Command: []string{"wrong-server"}}, Wait: 20 * time.Second, process: n.process(s)}
+		o = Options{Target: peer.Target{Command: []string{"wrong-server"}}, Wait: 20 * time.Second, AllowQuiet: true, process: n.process(s)}
 	} else {
 		o = n.options(s)
 	}
@@ -150,7 +150,7 @@ func TestByteOrderMark(t *testing.T) {
 func TestProcess(t *testing.T) {
 	t.Parallel()
 	for fault, want := range map[string]string{"": "", "stdout-lines": "CAP-8"} {
-		o := Options{Target: peer.Target{Command: wrongProgram(fault)}, Wait: time.Second, pace: &patient,
+		o := Options{Target: peer.Target{Command: wrongProgram(fault)}, Wait: time.Second, AllowQuiet: true, pace: &patient,
 			selectsCheck: func(c check) bool { return strings.HasPrefix(c.id, "CAP-") || strings.HasPrefix(c.id, "LIST-") }}
 		blamed := ""
 		for _, f := range judge(t, o).Findings {

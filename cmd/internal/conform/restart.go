@@ -2,12 +2,9 @@ package conform
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"runtime"
 	"time"
 
-	"github.com/mcpe-gen/mcpe-gen/internal/procgroup"
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
@@ -70,33 +67,12 @@ func (r *run) repeatHandshake(ctx context.Context) error {
 	return r.initialize(ctx)
 }
 
-// runRestart runs the restart command in the system's shell.
+// runRestart runs the restart command.
 func (r *run) runRestart(ctx context.Context) error {
-	shell := []string{"/bin/sh", "-c", r.o.Restart}
-	if runtime.GOOS == "windows" {
-		shell = []string{"cmd", "/C", r.o.Restart}
-	}
 	if r.o.restart != nil {
 		return r.o.restart()
 	}
-	// Discard the output. Otherwise, a server left in the background would keep a pipe open.
-	p, err := procgroup.Start(shell, nil, nil, nil)
-	if err != nil {
-		return err
-	}
-	select {
-	case <-p.Exited():
-	case <-ctx.Done():
-		p.Kill()
-		return ctx.Err()
-	case <-time.After(r.o.pace.slow.restartTime):
-		p.Kill()
-		return fmt.Errorf("it did not exit within %v; the command must start the server in the background", r.o.pace.slow.restartTime)
-	}
-	if p.Status() != "exit status 0" {
-		return errors.New(p.Status())
-	}
-	return nil
+	return runShell(ctx, r.o.Restart, r.o.pace.slow.restartTime)
 }
 
 func (r *run) pollAfterRestart(ctx context.Context) (again *restartState, x *exchange, page polledPage, err error) {

@@ -36,7 +36,7 @@ func (n *site) options(server http.Handler) Options {
 		web.Close()
 		<-served
 	})
-	return Options{Target: peer.Target{URL: "http://" + host, Token: token}, Wait: 20 * time.Second, dial: n.DialContext,
+	return Options{Target: peer.Target{URL: "http://" + host, Token: token}, Wait: 20 * time.Second, AllowQuiet: true, dial: n.DialContext,
 		loopback: func() (net.Listener, error) { return n.Listen("127.0.0.1"), nil }}
 }
 

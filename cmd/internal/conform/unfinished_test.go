@@ -2,6 +2,7 @@ package conform
 
 import (
 	"bytes"
+	"errors"
 	"io"
 	"net/http"
 	"slices"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/cmd/internal/conform/verdict"
+	"github.com/mcpe-gen/mcpe-gen/cmd/internal/conform/wrongserver"
 	"github.com/mcpe-gen/mcpe-gen/cmd/internal/peer"
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
@@ -42,6 +44,60 @@ func TestLimit(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestQuiet judges a right server without events: each mode is unjudged, unless that is allowed or a command emits. A
+// command that fails is named.
+func TestQuiet(t *testing.T) {
+	t.Parallel()
+	const quiet = "no event of tick occurred within 20s; --emit can cause one"
+	for name, tt := range map[string]struct {
+		change func(*Options, *wrongserver.Server)
+		says   string
+		passes bool // checks that need an event
+	}{
+		"quiet":   {says: quiet + " (--allow-quiet accepts that); no event of tick was delivered within 20s; --emit can cause one (--allow-quiet accepts that)"},
+		"allowed": {change: func(o *Options, _ *wrongserver.Server) { o.AllowQuiet = true }},
+		"deaf":    {change: func(o *Options, s *wrongserver.Server) { o.door, o.emit = nil, emitTicks(s) }, says: "webhooks need a receiver: --listen (--allow-quiet accepts that)", passes: true},
+		"emits":   {change: func(o *Options, s *wrongserver.Server) { o.emit = emitTicks(s) }, passes: true},
+		"fails": {change: func(o *Options, _ *wrongserver.Server) {
+			o.emit, o.door = func(string, int) error { return errors.New("exit status 3") }, nil
+			o.selectsCheck = func(c check) bool { return c.name == "poll-occurrence" }
+		}, says: quiet + "; --emit for hook: exit status 3 (--allow-quiet accepts that)"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				n := &site{t: t}
+				w := n.wrongOptions("")
+				w.Interval = 0
+				s := n.wrong(w)
+				o := n.options(s)
+				o.AllowQuiet, o.door = false, n.door(hookHost)
+				if tt.change != nil {
+					tt.change(&o, s)
+				}
+				report := judge(t, o)
+				if u := report.Unfinished; (u != nil) != (tt.says != "") || u != nil && u.Reason != tt.says {
+					t.Errorf("unfinished: %v", u)
+				}
+				passed := slices.ContainsFunc(report.Findings, func(f verdict.Finding) bool { return f.Name == "modes-content" && f.Outcome == verdict.Pass })
+				if passed != tt.passes || report.Failed+report.Advised > 0 {
+					t.Error(text(report))
+				}
+			})
+		})
+	}
+}
+
+// emitTicks returns the emit command of a server that emits only ticks.
+func emitTicks(s *wrongserver.Server) func(string, int) error {
+	return func(name string, n int) error {
+		if name == "tick" {
+			s.Emit(n)
+		}
+		return nil
 	}
 }
 
@@ -84,7 +140,7 @@ func TestNeverHeld(t *testing.T) {
 			o := n.options(n.wrong(w))
 			if stdio {
 				w.Fault = "cancelled-streams-go-on" // and so do polls, which are answered before
-				o = Options{Target: peer.Target{Command: []string{"wrong-server"}}, Wait: 20 * time.Second, process: n.process(n.wrong(w))}
+				o = Options{Target: peer.Target{Command: []string{"wrong-server"}}, Wait: 20 * time.Second, AllowQuiet: true, process: n.process(n.wrong(w))}
 			}
 			o.Event = "tick"
 			o.selectsCheck = func(c check) bool {

@@ -2,7 +2,6 @@ package verdict
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"encoding/xml"
 	"fmt"
@@ -45,7 +44,7 @@ type Unfinished struct {
 // unjudged, or if no check passed or failed.
 func (r *Report) Count() {
 	r.Passed, r.Failed, r.Skipped, r.Advised, r.Unjudged, r.Accepted = 0, 0, 0, 0, 0, 0
-	why := ""
+	var why []string
 	for _, f := range r.Findings {
 		switch f.Outcome {
 		case Pass:
@@ -60,14 +59,16 @@ func (r *Report) Count() {
 			r.Accepted++
 		case Unjudged:
 			r.Unjudged++
-			why = cmp.Or(why, f.Got)
+			if !slices.Contains(why, f.Got) {
+				why = append(why, f.Got)
+			}
 		}
 	}
-	if r.Passed+r.Failed+r.Accepted == 0 {
-		why = cmp.Or(why, "no check passed or failed")
+	if r.Passed+r.Failed+r.Accepted == 0 && why == nil {
+		why = append(why, "no check passed or failed")
 	}
-	if why != "" && r.Unfinished == nil {
-		r.Unfinished = &Unfinished{Reason: why}
+	if why != nil && r.Unfinished == nil {
+		r.Unfinished = &Unfinished{Reason: strings.Join(why, "; ")}
 	}
 }
 

@@ -20,8 +20,11 @@ type event struct {
 	at       time.Time
 }
 
-// emit appends an event to the log at each interval.
+// emit appends an event to the log at each interval, if there is one.
 func (s *Server) emit() {
+	if s.o.Interval == 0 {
+		return
+	}
 	ticker := time.NewTicker(s.o.Interval)
 	defer ticker.Stop()
 	for {
@@ -29,16 +32,21 @@ func (s *Server) emit() {
 		case <-s.ctx.Done():
 			return
 		case at := <-ticker.C:
-			s.occur(at)
+			s.occur(at, 1)
 		}
 	}
 }
 
-// occur appends an event.
-func (s *Server) occur(at time.Time) {
+// Emit appends n events at once.
+func (s *Server) Emit(n int) { s.occur(time.Now(), n) }
+
+// occur appends n events.
+func (s *Server) occur(at time.Time, n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.log = append(s.log, event{len(s.log) + 1, at.Add(s.o.Skew)})
+	for range n {
+		s.log = append(s.log, event{len(s.log) + 1, at.Add(s.o.Skew)})
+	}
 	close(s.appended)
 	s.appended = make(chan struct{})
 }
@@ -337,7 +345,7 @@ func (s *Server) poll(ctx context.Context, c call) (any, error) {
 	}
 	s.delayPoll(ctx)
 	if s.o.Busy && wait > 0 {
-		s.occur(time.Now())
+		s.occur(time.Now(), 1)
 	}
 	cursor := c.cursorParam()
 	if cursor != nil {
