@@ -53,8 +53,8 @@ func skipf(format string, args ...any) error { return verdict.Skipf(format, args
 // checks returns all checks in execution order.
 func checks() []check {
 	var all []check
-	for _, group := range [][]check{parallelChecks, listChecks, errorChecks, pollChecks, pushChecks, occurrenceChecks,
-		subscribeChecks, deliveryChecks, witnessChecks, retryChecks, endChecks, challengeChecks, ssrfChecks, observedChecks, lastChecks, slowChecks, restartChecks} {
+	for _, group := range [][]check{parallelChecks, listChecks, errorChecks, pollWay.checks(), pollChecks, streamWay.checks(), pushChecks, occurrenceChecks,
+		subscribeChecks, subscribeWay.checks(), deliveryChecks, witnessChecks, retryChecks, endChecks, challengeChecks, ssrfChecks, observedChecks, lastChecks, slowChecks, restartChecks} {
 		all = append(all, group...)
 	}
 	return all

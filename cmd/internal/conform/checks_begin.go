@@ -62,57 +62,6 @@ func subscribedFromNow(more map[string]any) func(context.Context, *run) error {
 	}
 }
 
-func checkSubscribeAge(ctx context.Context, r *run) error {
-	x, err := r.subscribe(ctx, r.hook, r.newCallback(echoes), map[string]any{"maxAgeMs": -1})
-	if err != nil {
-		return err
-	}
-	return r.expectError(x, wire.InvalidParams)
-}
-
-// subscribeAt creates a subscription with an unusable cursor and then ends it.
-func (r *run) subscribeAt(ctx context.Context, cursor string) (*exchange, error) {
-	c := r.newCallback(echoes)
-	x, err := r.subscribe(ctx, r.hook, c, map[string]any{"cursor": cursor})
-	if err != nil {
-		return x, err
-	}
-	if _, err := grantedID(x, false); err != nil {
-		return x, err
-	}
-	_, err = r.unsubscribe(ctx, r.hook, c)
-	return x, err
-}
-
-func checkSubscribeCursor(ctx context.Context, r *run) error {
-	const bad = "mcpe-conform: no cursor"
-	x, err := r.subscribeAt(ctx, bad)
-	if err != nil {
-		return err
-	}
-	at := resultCursor(x)
-	truncated, _ := boolMember(x, x.answer.result, "truncated")
-	switch {
-	case at == nil:
-		return nil // a type without replay
-	case *at == bad:
-		return x.violation("a fresh cursor", "the malformed one")
-	case !truncated:
-		return x.violation("truncated to be true", "false")
-	}
-	return nil
-}
-
-func checkSubscribeForeign(ctx context.Context, r *run) error {
-	for _, other := range r.typesWith(wire.ModePoll) {
-		if other != r.hook && other.first != nil && (r.hook.first == nil || *other.first != *r.hook.first) {
-			_, err := r.subscribeAt(ctx, *other.first)
-			return err
-		}
-	}
-	return skipf("no other event type has cursors")
-}
-
 // checkBeginsBehind subscribes with a cursor that precedes the first received occurrence.
 func checkBeginsBehind(ctx context.Context, r *run) error {
 	s := r.hook

@@ -195,7 +195,7 @@ func (r *run) expectGone(x *exchange) error {
 	if x.answer.err == nil {
 		return expectEmpty(x)
 	}
-	return r.expectErrorData(x, wire.NotFound, map[string]string{"kind": "subscription"})
+	return r.expectErrorData(x, wire.NotFound, map[string]any{"kind": "subscription"})
 }
 
 // expectEmpty checks that the result is a JSON object.

@@ -16,11 +16,6 @@ var pushChecks = []check{
 	{name: "stream-id-string", id: "PUSH-2", title: "Notifications have the request's id, a string", needs: needPush, run: carriesID(`"880089"`)},
 	{name: "stream-several", id: "PUSH-10", title: "A caller can have several streams", needs: needPush, run: checkSeveral},
 	{name: "stream-content-type", id: "PUSH-11", title: "A stream is text/event-stream", needs: needPush | needHTTP, run: checkEventStream},
-	{name: "stream-cursor-malformed", id: "CUR-7", title: "A stream with a malformed cursor begins at the present and sets truncated",
-		needs: needPush, run: checkStreamCursor},
-	{name: "stream-cursor-foreign", id: "CUR-7", title: "A stream with the cursor of another type does not fail", needs: needPush, run: checkStreamForeign},
-	{name: "stream-unknown-members", id: "CAP-4", title: "A stream ignores unknown members", needs: needPush, run: checkStreamMembers},
-	{name: "stream-max-age-negative", id: "CUR-5", title: "A stream with a negative maxAgeMs fails with InvalidParams", needs: needPush, run: checkStreamAge},
 	{name: "stream-cancel", id: "PUSH-8", title: "The server sends nothing after a stream was cancelled",
 		needs: needPush | needStdio, run: checkCancelled},
 	{name: "stream-break", id: "PUSH-8", title: "The server continues after a client has disconnected",
@@ -145,55 +140,6 @@ func checkEventStream(ctx context.Context, r *run) error {
 		return x.violation("200 text/event-stream", "%d %s", x.status, wire.Shown(x.contentType))
 	}
 	return nil
-}
-
-func checkStreamCursor(ctx context.Context, r *run) error {
-	const bad = "mcpe-conform: no cursor"
-	f, x, err := r.openActive(ctx, r.nextID(), map[string]any{"cursor": bad})
-	if err != nil {
-		return err
-	}
-	defer f.stop()
-	c, _ := stringOrNull(x, x.answer.params, "cursor")
-	truncated, _ := boolMember(x, x.answer.params, "truncated")
-	switch {
-	case c == nil:
-		return nil // a type without replay
-	case *c == bad:
-		return x.violation("a fresh cursor", "the malformed one")
-	case !truncated:
-		return x.violation("truncated to be true", "false")
-	}
-	return nil
-}
-
-func checkStreamAge(ctx context.Context, r *run) error {
-	x, err := r.sendInvalid(ctx, wire.MethodStream, r.push.params(map[string]any{"cursor": nil, "maxAgeMs": -1}))
-	if err != nil {
-		return err
-	}
-	return r.expectError(x, wire.InvalidParams)
-}
-
-func checkStreamForeign(ctx context.Context, r *run) error {
-	for _, other := range r.typesWith(wire.ModePoll) {
-		if other != r.push && other.first != nil && (r.push.first == nil || *other.first != *r.push.first) {
-			f, _, err := r.openActive(ctx, r.nextID(), map[string]any{"cursor": *other.first})
-			if err == nil {
-				f.stop()
-			}
-			return err
-		}
-	}
-	return skipf("no other event type has cursors")
-}
-
-func checkStreamMembers(ctx context.Context, r *run) error {
-	f, _, err := r.openActive(ctx, r.nextID(), unknownMember)
-	if err == nil {
-		f.stop()
-	}
-	return err
 }
 
 func checkCancelled(ctx context.Context, r *run) error {

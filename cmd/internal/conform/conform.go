@@ -141,6 +141,8 @@ type run struct {
 	hello             *exchange
 	capabilities      map[string]json.RawMessage
 	listed            *exchange
+	// names holds the names of all event types.
+	names map[string]bool
 	// types are the event types from events/list. poll, push and hook are the ones under test in each mode.
 	types            []*subject
 	poll, push, hook *subject
@@ -205,7 +207,7 @@ func Run(ctx context.Context, o Options) (*verdict.Report, error) {
 	if o.pace == nil {
 		o.pace = &realPace
 	}
-	r := &run{o: o, draw: draw.New(o.Seed), errorsByFamily: map[wire.Dialect]*exchange{}, subscriptions: map[string]map[string]any{}, granted: map[string]bool{}, barred: map[string]error{}, oddities: map[oddity]*exchange{}}
+	r := &run{o: o, names: map[string]bool{}, draw: draw.New(o.Seed), errorsByFamily: map[wire.Dialect]*exchange{}, subscriptions: map[string]map[string]any{}, granted: map[string]bool{}, barred: map[string]error{}, oddities: map[oddity]*exchange{}}
 	r.Hide(o.Target.Token)
 	r.Hide(o.OtherToken)
 	door, err := o.door, error(nil)

@@ -1,6 +1,7 @@
 package conform
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 
@@ -18,7 +19,7 @@ func (r *run) expectError(x *exchange, kind wire.Kind) error {
 		expected = fmt.Sprintf("the error %s (%d)", kind, wire.Sketch.Code(kind))
 	}
 	if x.answer.err == nil {
-		return x.violation(expected, "a result")
+		return x.violation(expected, "%s", cmp.Or(wire.Shown(x.answer.method), "a result"))
 	}
 	code := x.answer.err.Code
 	if code != wire.Sketch.Code(kind) && code != wire.SEP.Code(kind) {
@@ -37,7 +38,7 @@ func (r *run) expectError(x *exchange, kind wire.Kind) error {
 }
 
 // expectErrorData calls expectError and then checks members of the error's data.
-func (r *run) expectErrorData(x *exchange, kind wire.Kind, data map[string]string) error {
+func (r *run) expectErrorData(x *exchange, kind wire.Kind, data map[string]any) error {
 	if err := r.expectError(x, kind); err != nil {
 		return err
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -79,6 +80,7 @@ func (r *run) readCatalog(ctx context.Context) error {
 		}
 		for _, raw := range page.Entries {
 			if d, err := wire.DecodeDescriptor(raw); err == nil && d.Name != "" && len(r.types) < 1000 {
+				r.names[d.Name] = true
 				r.types = append(r.types, newSubject(d))
 			}
 		}
@@ -138,6 +140,11 @@ func invalidArguments(in *validate.Schema, schema, fits json.RawMessage) (found 
 		}
 	}
 	names := slices.Sorted(maps.Keys(root.Properties))
+	for _, name := range names {
+		for _, value := range nearMisses(root.Properties[name]) {
+			try(name, encode(value))
+		}
+	}
 	try("mcpeGenConformNoSuchArgument", json.RawMessage(`1`))
 	for _, value := range []string{`"mcpe-gen-conform"`, `"1"`, `-1000000007`, `1000000007`, `{"no":"such value"}`, `12345.5`, `[]`, `true`} {
 		for _, name := range names {
@@ -148,6 +155,33 @@ func invalidArguments(in *validate.Schema, schema, fits json.RawMessage) (found 
 		try(name, nil)
 	}
 	return found
+}
+
+// nearMisses returns values just outside the bounds of a schema, and similar to the words of its enum.
+func nearMisses(schema json.RawMessage) (values []any) {
+	var s struct {
+		Minimum, Maximum     *float64
+		MinLength, MaxLength *int
+		Enum                 []json.RawMessage
+	}
+	_ = json.Unmarshal(schema, &s)
+	if s.Minimum != nil {
+		values = append(values, *s.Minimum-1)
+	}
+	if s.Maximum != nil {
+		values = append(values, *s.Maximum+1)
+	}
+	if s.MinLength != nil && *s.MinLength > 0 {
+		values = append(values, strings.Repeat("x", *s.MinLength-1))
+	}
+	if s.MaxLength != nil && *s.MaxLength < 1<<12 {
+		values = append(values, strings.Repeat("x", *s.MaxLength+1))
+	}
+	var word string
+	if len(s.Enum) > 0 && json.Unmarshal(s.Enum[0], &word) == nil {
+		values = append(values, strings.ToUpper(word), strings.ToLower(word), word+" ", "")
+	}
+	return values
 }
 
 // otherArguments returns valid arguments that differ from the arguments fits in as many members as possible.

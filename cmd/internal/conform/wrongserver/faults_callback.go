@@ -48,7 +48,7 @@ var callbackFaults = []Fault{
 		Checks: []string{"retry-cursor"}},
 	{Name: "secret-in-response", Webhook: true, Checks: []string{"response-secrets"}},
 	{Name: "token-in-error", Webhook: true, Checks: []string{"response-secrets"},
-		Also: []string{"poll-name-unknown", "poll-unsupported",
+		Also: []string{"subscribe-name-unknown", "subscribe-unsupported", "poll-name-unknown", "poll-unsupported",
 			"stream-name-unknown", "stream-unsupported",
 			"unsubscribe-unknown", "unsubscribe-ends",
 			"challenge-wrong", "challenge-error"}},

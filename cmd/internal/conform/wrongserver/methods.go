@@ -148,7 +148,7 @@ func (s *Server) list(c call) (any, error) {
 	if s.is("extension-required") && !bytes.Contains(c.Params["_meta"], []byte(wire.ExtensionID)) {
 		return nil, newRefusal(wire.MethodNotFound, nil)
 	}
-	if s.is("poll-unknown-members") && c.Params["mcpeGenConform"] != nil {
+	if s.is("list-unknown-members") && c.Params["mcpeGenConform"] != nil {
 		return nil, s32602
 	}
 	names := []string{"tick", "spare", "hook"}
@@ -202,11 +202,36 @@ func (s *Server) list(c call) (any, error) {
 	return r, nil
 }
 
+// eventName returns the name of the event type that a call means, by the rules of a fault.
+func (s *Server) eventName(c call) string {
+	name := c.stringParam("name")
+	switch {
+	case s.is("names-any-case"):
+		return strings.ToLower(name)
+	case s.is("names-trimmed"):
+		return strings.TrimSpace(name)
+	case s.is("names-prefix"):
+		for known := range typeModes {
+			if len(name) > 2 && strings.HasPrefix(known, name) {
+				return known
+			}
+		}
+	}
+	return name
+}
+
 // checkParams rejects invalid params that all methods share, in the order of ERR-2.
 func (s *Server) checkParams(c call, mode string) error {
-	name := c.stringParam("name")
+	name := s.eventName(c)
 	offered, known := typeModes[name]
+	if s.is("arguments-first") {
+		if err := s.checkArguments(c, mode); err != nil {
+			return err
+		}
+	}
 	switch {
+	case !known && name != "" && s.is("mode-first"):
+		return newRefusal(wire.Unsupported, map[string]string{"feature": "deliveryMode", "value": mode})
 	case name == "" && (s.is("stream-no-name") && mode == wire.ModePush || s.is("subscription-no-name") && mode == wire.ModeWebhook):
 		return nil
 	case !known && s.is("subscription-unknown-event") && mode == wire.ModeWebhook:
@@ -237,11 +262,16 @@ func (s *Server) checkParams(c call, mode string) error {
 	if err := s.checkArguments(c, mode); err != nil {
 		return err
 	}
-	if c.Params["mcpeGenConform"] != nil && (s.is("stream-unknown-members") && mode == wire.ModePush ||
+	if cursor := c.cursorParam(); cursor != nil && s.is("numeric-cursor-error") {
+		if _, err := strconv.Atoi(*cursor); err != nil && !strings.Contains(*cursor, ":") || *cursor == "" {
+			return s32602
+		}
+	}
+	if c.Params["mcpeGenConform"] != nil && (s.is("poll-unknown-members") && mode == wire.ModePoll || s.is("stream-unknown-members") && mode == wire.ModePush ||
 		s.is("subscription-unknown-members") && mode == wire.ModeWebhook) {
 		return s32602
 	}
-	if age, _, err := c.intParam("maxAgeMs"); err != nil || age < 0 && !s.is("max-age-negative") &&
+	if age, _, err := c.intParam("maxAgeMs"); err != nil && !s.is("max-age-any-form") || age < 0 && !s.is("max-age-negative") &&
 		!(mode == wire.ModeWebhook && s.is("subscription-max-age-negative")) {
 		return s32602
 	}
@@ -272,7 +302,11 @@ func (s *Server) checkArguments(c call, mode string) error {
 			}
 		case "kind":
 			var kind string
-			if json.Unmarshal(value, &kind) != nil || kind != "tick" && kind != "tock" && !s.is("argument-enum") &&
+			err := json.Unmarshal(value, &kind)
+			if s.is("argument-word-any-case") {
+				kind = strings.ToLower(kind)
+			}
+			if err != nil || kind != "tick" && kind != "tock" && !s.is("argument-enum") &&
 				!(mode == wire.ModeWebhook && s.is("subscription-argument-enum")) {
 				return s32602
 			}

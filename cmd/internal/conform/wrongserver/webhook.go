@@ -145,6 +145,9 @@ func (s *Server) checkSubscribe(c call) (webhook.Secret, error) {
 	case d.Mode != wire.ModeWebhook && d.Mode != "" && typeModes[c.stringParam("name")] != nil:
 		return none, newRefusal(wire.Unsupported, map[string]string{"feature": "deliveryMode", "value": d.Mode})
 	}
+	if s.is("url-first") && !s.isAllowed(d.URL) {
+		return none, s32602
+	}
 	if err := s.checkParams(c, wire.ModeWebhook); err != nil {
 		return none, err
 	}
