@@ -2,10 +2,14 @@ package conform
 
 import (
 	"context"
+	"crypto/hmac"
 	"crypto/rand"
+	"crypto/sha256"
 	"crypto/tls"
 	"encoding/base64"
+	"encoding/hex"
 	"encoding/json"
+	"fmt"
 	"io"
 	"log"
 	"maps"
@@ -281,14 +285,59 @@ func (c *callback) await(ctx context.Context, from int, most time.Duration, want
 	}
 }
 
-// verify checks a post's signature with the given secret.
+// verify checks a post's signature with the given secret. If it does not match, the error names the usual mistake that
+// explains it.
 func (p post) verify(secret string) error {
 	s, err := webhook.ParseSecret(secret)
 	if err != nil {
 		return err
 	}
-	_, err = webhook.Verifier{Secrets: []webhook.Secret{s}}.Verify(p.header, p.body)
+	if _, err = (webhook.Verifier{Secrets: []webhook.Secret{s}}).Verify(p.header, p.body); err != nil {
+		if mistake := p.mistake(secret); mistake != "" {
+			return fmt.Errorf("%w; %s", err, mistake)
+		}
+	}
 	return err
+}
+
+// mistake returns a description of the usual mistake of signing by which the post's signature comes from the secret, or
+// "".
+func (p post) mistake(secret string) string {
+	id, at := p.header.Get(wire.HeaderWebhookID), p.header.Get(wire.HeaderWebhookTimestamp)
+	text := strings.TrimPrefix(secret, wire.SecretPrefix)
+	raw, _ := base64.StdEncoding.DecodeString(text)
+	compact := canonicalJSON(p.body)
+	type part struct{ what, text string }
+	keys := []part{{"", string(raw)}, {"the key is the text of the secret, whsec_ included", secret}, {"the key is the text after whsec_, not decoded", text}}
+	contents := []part{{"", id + "." + at + "." + string(p.body)}, {"only the body is signed", string(p.body)},
+		{"the body is signed without the id", at + "." + string(p.body)}, {"the body is signed without the time", id + "." + string(p.body)},
+		{"the time is signed before the id", at + "." + id + "." + string(p.body)}, {"the id, time and body are signed without dots", id + at + string(p.body)},
+		{"another serialization of the body is signed", id + "." + at + "." + compact}}
+	encodings := []struct {
+		what   string
+		encode func([]byte) string
+	}{{"", base64.StdEncoding.EncodeToString}, {"the signature is hex", hex.EncodeToString},
+		{"the signature is unpadded base64", base64.RawStdEncoding.EncodeToString}, {"the signature is URL-safe base64", base64.URLEncoding.EncodeToString}}
+	given := strings.FieldsFunc(p.header.Get(wire.HeaderWebhookSignature), func(c rune) bool { return c == ' ' || c == ',' })
+	for _, key := range keys {
+		for _, content := range contents {
+			mac := hmac.New(sha256.New, []byte(key.text))
+			mac.Write([]byte(content.text))
+			sum := mac.Sum(nil)
+			for _, encoding := range encodings {
+				if slices.Contains(given, encoding.encode(sum)) {
+					if len(at) > 11 {
+						at = "the time is in milliseconds"
+					} else {
+						at = ""
+					}
+					found := slices.DeleteFunc([]string{key.what, content.what, encoding.what, at}, func(what string) bool { return what == "" })
+					return strings.Join(found, ", and ")
+				}
+			}
+		}
+	}
+	return ""
 }
 
 // exchange returns an exchange that shows the post.
