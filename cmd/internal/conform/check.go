@@ -109,6 +109,7 @@ func (r *run) runCheck(ctx context.Context, c check, lacks error) verdict.Findin
 		// The server did not answer, or its answer is not a message.
 		err = &verdict.Violation{Expected: "an answer", Got: err.Error(), Request: r.lastExchange.request, Answer: r.lastExchange.answer.raw}
 	}
+	r.failed[c.name] = err != nil && !skipped && !unjudged
 	return r.Finding(c.describe(), err)
 }
 

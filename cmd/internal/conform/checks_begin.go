@@ -38,11 +38,8 @@ func subscribedFromNow(more map[string]any) func(context.Context, *run) error {
 			return skipf("nothing of %s has come by polls or streams", r.hook.Name)
 		}
 		c, before := r.newCallback(echoes), r.knownIDs(r.hook)
-		x, err := r.subscribe(ctx, r.hook, c, more)
+		x, err := r.mustSubscribe(ctx, c, more)
 		if err != nil {
-			return err
-		}
-		if _, err := grantedID(x, false); err != nil {
 			return err
 		}
 		if truncated, _ := boolMember(x, x.answer.result, "truncated"); truncated {
@@ -117,11 +114,8 @@ func checkSubscribeMaxAge(ctx context.Context, r *run) error {
 		return skipf("nothing of %s has come by polls", s.Name)
 	}
 	c, old := r.newCallback(echoes), list[0].aged(ctx)
-	x, err := r.subscribe(ctx, s, c, map[string]any{"cursor": *s.first, "maxAgeMs": 0})
+	x, err := r.mustSubscribe(ctx, c, map[string]any{"cursor": *s.first, "maxAgeMs": 0})
 	if err != nil {
-		return err
-	}
-	if _, err := grantedID(x, false); err != nil {
 		return err
 	}
 	truncated, _ := boolMember(x, x.answer.result, "truncated")
@@ -148,20 +142,14 @@ func checkRefreshAt(ctx context.Context, r *run) error {
 		return skipf("nothing of %s has come by polls", s.Name)
 	}
 	c, before := r.newCallback(echoes), list[0].eventID()
-	x, err := r.subscribe(ctx, s, c, nil)
+	x, err := r.mustSubscribe(ctx, c, nil)
 	if err != nil {
-		return err
-	}
-	if _, err := grantedID(x, false); err != nil {
 		return err
 	}
 	if _, ok := c.await(ctx, 0, r.o.Wait, isOccurrence); !ok {
 		return skipf("nothing was delivered within %v", r.o.Wait)
 	}
-	if x, err = r.subscribe(ctx, s, c, map[string]any{"cursor": *s.first, "maxAgeMs": 3_600_000}); err != nil {
-		return err
-	}
-	if _, err := grantedID(x, false); err != nil {
+	if x, err = r.mustSubscribe(ctx, c, map[string]any{"cursor": *s.first, "maxAgeMs": 3_600_000}); err != nil {
 		return err
 	}
 	isOld := func(p post) bool { return isOccurrence(p) && (occurrence{raw: p.body}).eventID() == before }

@@ -15,7 +15,6 @@ import (
 const needHook = needWebhook | needReceiver | needMain
 
 var deliveryChecks = []check{
-	{name: "delivery-signed", id: "HOOK-2", title: "A delivery is signed and has its headers", needs: needHook | needDelivered, run: eachDelivery(checkHeaders)},
 	{name: "delivery-body", id: "HOOK-1", title: "A delivery contains one occurrence as JSON of at most 256 KiB",
 		needs: needHook | needDelivered, run: eachDelivery(checkBody)},
 	{name: "delivery-event-id", id: "OCC-2", title: "The eventId of a delivery fits into a header",
@@ -37,7 +36,6 @@ var deliveryChecks = []check{
 		needs: needHook | needDelivered, run: checkRetry},
 	{name: "rotation-signatures", id: "SUB-5", title: "After a rotation, the new and the old secret sign deliveries",
 		needs: needHook | needDelivered, run: checkRotation},
-	{name: "delivery-redirect", id: "SSRF-2", title: "The server does not follow a redirect of a delivery", needs: needHook | needDelivered, run: checkDeliveryRedirect},
 }
 
 var endChecks = []check{
@@ -74,22 +72,6 @@ func eachDelivery(try func(*run, post) error) func(context.Context, *run) error 
 		}
 		return nil
 	}
-}
-
-func checkHeaders(r *run, p post) error {
-	x := p.exchange(r.mainSubscription.made)
-	for _, name := range []string{wire.HeaderWebhookID, wire.HeaderWebhookTimestamp, wire.HeaderWebhookSignature} {
-		if p.header.Get(name) == "" {
-			return x.violation("the header "+name, "none")
-		}
-	}
-	if got := p.header.Get(wire.HeaderSubscriptionID); got != r.mainSubscription.id {
-		return x.violation(wire.HeaderSubscriptionID+": "+r.mainSubscription.id, "%q", wire.Shown(got))
-	}
-	if err := p.verify(r.mainSubscription.callback.secrets[0]); err != nil {
-		return x.violation("a signature of the secret that was given, and the time of now", "%v", err)
-	}
-	return nil
 }
 
 func checkBody(r *run, p post) error {
@@ -284,29 +266,6 @@ func checkUnsubscribeRefused(ctx context.Context, r *run) error {
 	answered := time.Now()
 	if p, ok := c.await(ctx, len(c.receivedPosts()), wait, func(p post) bool { return isOccurrence(p) && r.signedAfter(p, x, answered) }); ok {
 		return p.exchange(x).violation("no attempt after the subscription has ended", "%s", p.summary())
-	}
-	return nil
-}
-
-// checkDeliveryRedirect redirects deliveries to another callback.
-func checkDeliveryRedirect(ctx context.Context, r *run) error {
-	next, c := r.newCallback(echoes), r.newCallback(echoes)
-	c.redirectURL = next.url
-	c.setDecide(func(string, int) (int, <-chan struct{}) { return http.StatusTemporaryRedirect, nil })
-	x, err := r.mustSubscribe(ctx, c, nil)
-	if err != nil {
-		return err
-	}
-	_, came := c.await(ctx, 0, r.o.Wait, isOccurrence)
-	pause(ctx, r.o.pace.settle)
-	if _, err := r.unsubscribe(ctx, r.hook, c); err != nil {
-		return err
-	}
-	if list := next.receivedPosts(); len(list) > 0 {
-		return list[0].exchange(x).violation("no request to where the callback redirects", "%s", list[0].summary())
-	}
-	if !came {
-		return skipf("nothing was delivered within %v", r.o.Wait)
 	}
 	return nil
 }

@@ -38,11 +38,8 @@ func checkTTLForm(ctx context.Context, r *run) error {
 }
 
 func checkStatus(ctx context.Context, r *run) error {
-	x, err := r.subscribe(ctx, r.hook, r.mainSubscription.callback, nil)
+	x, err := r.mustSubscribe(ctx, r.mainSubscription.callback, nil)
 	if err != nil {
-		return err
-	}
-	if _, err := grantedID(x, false); err != nil {
 		return err
 	}
 	status := member(x.answer.result, "deliveryStatus")
@@ -117,10 +114,7 @@ func checkGrantAnew(ctx context.Context, r *run) error {
 	}
 	before, _ := refreshBefore(x)
 	pause(ctx, 5*r.o.pace.settle) // longer than a rounding to seconds
-	if x, err = r.subscribe(ctx, r.hook, c, nil); err != nil {
-		return err
-	}
-	if _, err := grantedID(x, false); err != nil {
+	if x, err = r.mustSubscribe(ctx, c, nil); err != nil {
 		return err
 	}
 	after, _ := refreshBefore(x)

@@ -83,11 +83,9 @@ func (r *run) expectAlive(ctx context.Context, c *callback, x *exchange) error {
 }
 
 func checkAnonymousEnd(ctx context.Context, r *run) error {
-	c, x, err := r.subscribeNew(ctx, echoes)
+	c := r.newCallback(echoes)
+	x, err := r.mustSubscribe(ctx, c, nil)
 	if err != nil {
-		return err
-	}
-	if _, err := grantedID(x, false); err != nil {
 		return err
 	}
 	x, err = r.tryEndMain(ctx, request{omitsToken: true}, c.url)
@@ -103,11 +101,9 @@ func checkAnonymousEnd(ctx context.Context, r *run) error {
 }
 
 func checkOtherEnd(ctx context.Context, r *run) error {
-	c, x, err := r.subscribeNew(ctx, echoes)
+	c := r.newCallback(echoes)
+	x, err := r.mustSubscribe(ctx, c, nil)
 	if err != nil {
-		return err
-	}
-	if _, err := grantedID(x, false); err != nil {
 		return err
 	}
 	if x, err = r.tryEndMain(ctx, request{otherCaller: true}, c.url); err != nil {
@@ -170,6 +166,41 @@ func checkOtherChallenge(ctx context.Context, r *run) error {
 		return skipf("no challenge came: the server knows the callback by other means")
 	case 1:
 		return theirs.violation("another challenge for the other caller", "none")
+	}
+	return nil
+}
+
+// checkTwoSubscriptions subscribes one callback with two arguments. It must receive, under the id of each, what a callback
+// with that subscription alone receives: the main one, and another callback.
+func checkTwoSubscriptions(ctx context.Context, r *run) error {
+	if r.hook.otherArgs == nil {
+		return skipf("no other arguments of %s are known to fit", r.hook.Name)
+	}
+	both, alone := r.newCallback(echoes), r.newCallback(echoes)
+	others := map[string]any{"arguments": r.hook.otherArgs}
+	first, err := r.mustSubscribe(ctx, both, nil)
+	if err != nil {
+		return err
+	}
+	second, err := r.mustSubscribe(ctx, both, others)
+	if err != nil {
+		return err
+	}
+	if _, err := r.mustSubscribe(ctx, alone, others); err != nil {
+		return err
+	}
+	p, ok := alone.await(ctx, 0, r.o.pace.call, isOccurrence)
+	if !ok {
+		return skipf("nothing was delivered with other arguments")
+	}
+	want := (occurrence{raw: p.body}).eventID()
+	for _, x := range []*exchange{first, second} {
+		id, _ := grantedID(x, false)
+		if _, ok := both.await(ctx, 0, r.o.pace.call, func(p post) bool {
+			return (occurrence{raw: p.body}).eventID() == want && p.header.Get(wire.HeaderSubscriptionID) == id
+		}); !ok && ctx.Err() == nil && (x == second || len(r.mainSubscription.callback.postsOf(want)) > 0) {
+			return x.violation("the delivery of "+wire.Shown(want)+" for each of two subscriptions of a callback", "none for %s", wire.Shown(id))
+		}
 	}
 	return nil
 }

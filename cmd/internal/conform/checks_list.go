@@ -25,7 +25,6 @@ var listChecks = []check{
 	{name: "list-unknown-members", id: "CAP-4", title: "events/list ignores unknown members", run: checkUnknownMembers},
 	{name: "id-value", id: "CAP-6", title: "A response has the type and value of the request's id", run: checkIDs},
 	{name: "id-bytes", id: "CAP-6", title: "A response has the bytes of the request's id", advice: true, run: checkIDBytes},
-	{name: "result-type", id: "D3", title: "resultType is complete where it is present", run: checkResultType},
 	{name: "result-type-present", id: "D3", title: "Results of the stateless revision have resultType", advice: true, run: checkResultTypeSent},
 }
 
@@ -90,17 +89,27 @@ func (r *run) eachPage(ctx context.Context, each func(*exchange, wire.ListPage) 
 	return r.lastExchange.violation("the list to end", "more than %d pages", maxPages)
 }
 
-func checkPages(ctx context.Context, r *run) error {
-	names := map[string]bool{}
+// eachEntry calls each for every entry of events/list.
+func (r *run) eachEntry(ctx context.Context, each func(x *exchange, raw json.RawMessage) error) error {
 	return r.eachPage(ctx, func(x *exchange, page wire.ListPage) error {
 		for _, raw := range page.Entries {
-			var name string
-			_ = json.Unmarshal(member(raw, "name"), &name)
-			if name != "" && names[name] {
-				return x.violation("each event type once", "%s again", wire.Shown(name))
+			if err := each(x, raw); err != nil {
+				return err
 			}
-			names[name] = true
 		}
+		return nil
+	})
+}
+
+func checkPages(ctx context.Context, r *run) error {
+	names := map[string]bool{}
+	return r.eachEntry(ctx, func(x *exchange, raw json.RawMessage) error {
+		var name string
+		_ = json.Unmarshal(member(raw, "name"), &name)
+		if name != "" && names[name] {
+			return x.violation("each event type once", "%s again", wire.Shown(name))
+		}
+		names[name] = true
 		return nil
 	})
 }
@@ -114,28 +123,26 @@ func checkPageCursor(ctx context.Context, r *run) error {
 }
 
 func checkDescriptors(ctx context.Context, r *run) error {
-	return r.eachPage(ctx, func(x *exchange, page wire.ListPage) error {
-		for _, raw := range page.Entries {
-			var name, description string
-			if json.Unmarshal(member(raw, "name"), &name) != nil || name == "" {
-				return x.violation("a name", "%s", orNone(member(raw, "name")))
+	return r.eachEntry(ctx, func(x *exchange, raw json.RawMessage) error {
+		var name, description string
+		if json.Unmarshal(member(raw, "name"), &name) != nil || name == "" {
+			return x.violation("a name", "%s", orNone(member(raw, "name")))
+		}
+		if text := member(raw, "description"); text == nil || string(text) == "null" || json.Unmarshal(text, &description) != nil {
+			return x.violation(name+" to have a description", "%s", orNone(member(raw, "description")))
+		}
+		var modes []string
+		if json.Unmarshal(member(raw, "delivery"), &modes) != nil || len(modes) == 0 {
+			return x.violation(name+" to have one delivery mode or more", "%s", orNone(member(raw, "delivery")))
+		}
+		for i, m := range modes {
+			if slices.Contains(modes[:i], m) {
+				return x.violation(name+" to name each delivery mode once", "%s", orNone(member(raw, "delivery")))
 			}
-			if text := member(raw, "description"); text == nil || string(text) == "null" || json.Unmarshal(text, &description) != nil {
-				return x.violation(name+" to have a description", "%s", orNone(member(raw, "description")))
-			}
-			var modes []string
-			if json.Unmarshal(member(raw, "delivery"), &modes) != nil || len(modes) == 0 {
-				return x.violation(name+" to have one delivery mode or more", "%s", orNone(member(raw, "delivery")))
-			}
-			for i, m := range modes {
-				if slices.Contains(modes[:i], m) {
-					return x.violation(name+" to name each delivery mode once", "%s", orNone(member(raw, "delivery")))
-				}
-			}
-			for _, schema := range []string{"inputSchema", "payloadSchema"} {
-				if v := bytes.TrimSpace(member(raw, schema)); !bytes.HasPrefix(v, []byte("{")) {
-					return x.violation(name+" to have an "+schema+" that is an object", "%s", orNone(v))
-				}
+		}
+		for _, schema := range []string{"inputSchema", "payloadSchema"} {
+			if v := bytes.TrimSpace(member(raw, schema)); !bytes.HasPrefix(v, []byte("{")) {
+				return x.violation(name+" to have an "+schema+" that is an object", "%s", orNone(v))
 			}
 		}
 		return nil
@@ -143,29 +150,25 @@ func checkDescriptors(ctx context.Context, r *run) error {
 }
 
 func checkNames(ctx context.Context, r *run) error {
-	return r.eachPage(ctx, func(x *exchange, page wire.ListPage) error {
-		for _, raw := range page.Entries {
-			var name string
-			if json.Unmarshal(member(raw, "name"), &name) == nil && wire.CheckEventName(name) != nil {
-				return x.violation("a name that every client takes", "%s", wire.Shown(name))
-			}
+	return r.eachEntry(ctx, func(x *exchange, raw json.RawMessage) error {
+		var name string
+		if json.Unmarshal(member(raw, "name"), &name) == nil && wire.CheckEventName(name) != nil {
+			return x.violation("a name that every client takes", "%s", wire.Shown(name))
 		}
 		return nil
 	})
 }
 
 func checkSchemas(ctx context.Context, r *run) error {
-	return r.eachPage(ctx, func(x *exchange, page wire.ListPage) error {
-		for _, raw := range page.Entries {
-			for _, name := range []string{"inputSchema", "payloadSchema"} {
-				schema := member(raw, name)
-				if schema == nil {
-					continue // another check reports this
-				}
-				if _, err := validate.Compile(schema); err != nil {
-					return x.violation(fmt.Sprintf("the %s of %s to be a JSON Schema", name, wire.Shown(string(member(raw, "name")))),
-						"%v", err)
-				}
+	return r.eachEntry(ctx, func(x *exchange, raw json.RawMessage) error {
+		for _, name := range []string{"inputSchema", "payloadSchema"} {
+			schema := member(raw, name)
+			if schema == nil {
+				continue // another check reports this
+			}
+			if _, err := validate.Compile(schema); err != nil {
+				return x.violation(fmt.Sprintf("the %s of %s to be a JSON Schema", name, wire.Shown(string(member(raw, "name")))),
+					"%v", err)
 			}
 		}
 		return nil
@@ -175,10 +178,8 @@ func checkSchemas(ctx context.Context, r *run) error {
 func checkOrder(ctx context.Context, r *run) error {
 	var orders [2][]string
 	for i := range orders {
-		err := r.eachPage(ctx, func(_ *exchange, page wire.ListPage) error {
-			for _, raw := range page.Entries {
-				orders[i] = append(orders[i], string(member(raw, "name")))
-			}
+		err := r.eachEntry(ctx, func(_ *exchange, raw json.RawMessage) error {
+			orders[i] = append(orders[i], string(member(raw, "name")))
 			return nil
 		})
 		if err != nil {
@@ -251,13 +252,6 @@ func checkIDs(ctx context.Context, r *run) error {
 
 func checkIDBytes(ctx context.Context, r *run) error {
 	return r.expectEchoed(ctx, `9007199254740993`, `70004.0`, `7e4`)
-}
-
-func checkResultType(_ context.Context, r *run) error {
-	if raw := member(r.listed.answer.result, "resultType"); raw != nil && string(raw) != `"complete"` {
-		return r.listed.violation(`resultType to be "complete"`, "%s", wire.Shown(string(raw)))
-	}
-	return nil
 }
 
 func checkResultTypeSent(_ context.Context, r *run) error {

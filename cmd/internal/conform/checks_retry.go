@@ -2,6 +2,7 @@ package conform
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"time"
 
@@ -21,7 +22,45 @@ var retryChecks = []check{
 	{name: "refresh-no-repeats", id: "SUB-5", title: "A refresh does not repeat accepted deliveries", needs: needHook | needRetrial, run: checkRefreshRepeats},
 	{name: "retry-final", id: "HOOK-3", title: "410 and 413 end the attempts of their event only", needs: needHook | needRetrial, run: retried(checkFinal)},
 	{name: "callback-hangs", id: "HOOK-4", title: "A callback that hangs does not delay others", needs: needHook | needRetrial, run: retried(checkHanging)},
+	{name: "delivery-redirect", id: "SSRF-2", title: "The server does not follow a redirect of a delivery", needs: needHook | needRetrial, run: retried(checkDeliveryRedirect)},
+	{name: "retry-statuses", id: "HOOK-3", title: "The server retries after every status but 2xx, 410 and 413", needs: needHook | needRetrial, run: retried(checkStatuses)},
 	{name: "retry", id: "HOOK-3", title: "The server retries a refused event", needs: needHook | needRetrial, run: retried(checkComesAgain)},
+}
+
+// checkStatuses waits for the retries of the events that were refused with different statuses. The longest pause so far
+// tells how long the server may wait.
+func checkStatuses(ctx context.Context, r *run, t *retrial) error {
+	end := time.Now().Add(r.o.Wait)
+	for {
+		pauses, single := t.statuses.pauses()
+		if len(pauses) == 0 {
+			return skipf("no event was delivered again")
+		}
+		wait := max(4*slices.Max(pauses), r.o.pace.quiet)
+		waiting := false
+		for _, id := range single {
+			p := t.statuses.postsOf(id)[0]
+			if age := time.Since(p.at); age > wait {
+				return p.exchange(t.statuses.made).violation(fmt.Sprintf("another attempt after the answer %d, as after others within %v", t.statuses.refused[id],
+					slices.Max(pauses).Round(time.Millisecond)), "none within %v", age.Round(time.Millisecond))
+			}
+			waiting = true
+		}
+		if !waiting || time.Now().After(end) || ctx.Err() != nil {
+			return nil
+		}
+		pause(ctx, r.o.pace.settle)
+	}
+}
+
+func checkDeliveryRedirect(_ context.Context, _ *run, t *retrial) error {
+	if list := t.statuses.next.receivedPosts(); len(list) > 0 {
+		return list[0].exchange(t.statuses.made).violation("no request to where the callback redirects", "%s", list[0].summary())
+	}
+	if pauses, single := t.statuses.pauses(); len(pauses)+len(single) == 0 {
+		return skipf("nothing was delivered that could be redirected")
+	}
+	return nil
 }
 
 // retried waits for the retrial.

@@ -46,6 +46,7 @@ var subscribeChecks = []check{
 	{name: "refresh-cursor", id: "SUB-5", title: "The cursor of a refresh does not change a live subscription", needs: needHook | needReplay | needDelivered, run: checkRefreshAt},
 	{name: "subscribe-secret-sizes", id: "SUB-3", title: "The server accepts secrets of 24 and of 64 bytes", needs: needHook, run: checkSecretSizes},
 	{name: "key-arguments", id: "SUB-4", title: "Other arguments are another subscription, and the order of members does not matter", needs: needHook, run: checkOtherArguments},
+	{name: "key-arguments-delivery", id: "SUB-4", title: "Two subscriptions of one callback each receive their events", needs: needHook | needDelivered, run: checkTwoSubscriptions},
 	{name: "refresh-status", id: "HOOK-8", title: "deliveryStatus of a refresh has its members", needs: needHook, run: checkStatus},
 }
 

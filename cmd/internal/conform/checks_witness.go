@@ -19,7 +19,6 @@ var witnessChecks = []check{
 	{name: "modes-webhook", id: "HOOK-6", title: "Every callback receives every event of other modes", needs: needWitness | needHook, run: completenessCheck(wire.ModeWebhook, false)},
 	{name: "poll-beside-streams", id: "PUSH-10", title: "The server responds to every poll beside open streams", needs: needWitness, run: checkWindowAnswered},
 	{name: "stream-order", id: "PUSH-3", title: "Streams and polls have the same order", needs: needWitness, run: checkSameOrder},
-	{name: "poll-page-sizes", id: "POLL-4", title: "Pages of all sizes return the same events", needs: needWitness, run: completenessCheck(wire.ModePoll, true)},
 	{name: "stream-replay-all", id: "PUSH-1", title: "A later stream replays every event after its cursor", needs: needWitness, run: completenessCheck(wire.ModePush, true)},
 	{name: "stream-replay-live", id: "PUSH-1", title: "A stream loses no event between its replay and later events", needs: needWitness, run: checkSeam},
 	{name: "delivery-once", id: "HOOK-1", title: "The server does not repeat an accepted event", needs: needWitness | needHook, run: checkTakenOnce},

@@ -158,6 +158,8 @@ type run struct {
 	hasDelivery *bool
 	// errorsByFamily holds an error response for each code family.
 	errorsByFamily map[wire.Dialect]*exchange
+	// failed holds the names of the checks that have failed.
+	failed map[string]bool
 	// gate delays requests while the server limits them. granted holds the methods, with the event type or the key, that
 	// the server has granted to the caller.
 	gate    gate
@@ -207,7 +209,7 @@ func Run(ctx context.Context, o Options) (*verdict.Report, error) {
 	if o.pace == nil {
 		o.pace = &realPace
 	}
-	r := &run{o: o, names: map[string]bool{}, draw: draw.New(o.Seed), errorsByFamily: map[wire.Dialect]*exchange{}, subscriptions: map[string]map[string]any{}, granted: map[string]bool{}, barred: map[string]error{}, oddities: map[oddity]*exchange{}}
+	r := &run{o: o, names: map[string]bool{}, failed: map[string]bool{}, draw: draw.New(o.Seed), errorsByFamily: map[wire.Dialect]*exchange{}, subscriptions: map[string]map[string]any{}, granted: map[string]bool{}, barred: map[string]error{}, oddities: map[oddity]*exchange{}}
 	r.Hide(o.Target.Token)
 	r.Hide(o.OtherToken)
 	door, err := o.door, error(nil)

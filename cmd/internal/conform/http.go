@@ -189,12 +189,19 @@ func (f *flow) readEvents(body io.Reader, bad func(string) error) error {
 }
 
 func (l *httpLink) notify(ctx context.Context, method string, params map[string]any) error {
-	res, err := l.post(ctx, method, l.token, notification(method, params))
+	_, _, err := l.send(ctx, method, notification(method, params))
+	return err
+}
+
+// send posts a message that has no response, and returns the status and the body of the HTTP response.
+func (l *httpLink) send(ctx context.Context, method string, message []byte) (status int, body []byte, err error) {
+	res, err := l.post(ctx, method, l.token, message)
 	if err != nil {
-		return err
+		return 0, nil, err
 	}
-	io.Copy(io.Discard, io.LimitReader(res.Body, 64<<10))
-	return res.Body.Close()
+	defer res.Body.Close()
+	body, err = io.ReadAll(io.LimitReader(res.Body, 64<<10))
+	return res.StatusCode, body, err
 }
 
 // close ends the MCP session, if there is one.

@@ -39,7 +39,7 @@ const (
 	metaClient       = "io.modelcontextprotocol/clientInfo"
 )
 
-// encode returns the request's bytes.
+// encode returns the request's bytes. A request without an id is a notification.
 func (q request) encode(revision string) []byte {
 	params := maps.Clone(q.params)
 	if params == nil {
@@ -54,7 +54,7 @@ func (q request) encode(revision string) []byte {
 	}
 	return encode(struct {
 		JSONRPC string          `json:"jsonrpc"`
-		ID      json.RawMessage `json:"id"`
+		ID      json.RawMessage `json:"id,omitempty"`
 		Method  string          `json:"method"`
 		Params  map[string]any  `json:"params"`
 	}{"2.0", q.id, q.method, params})

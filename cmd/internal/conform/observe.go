@@ -103,6 +103,7 @@ var observedChecks = []check{
 	{name: "stream-active-again", id: "PUSH-7", title: "A stream sends active again only with truncated", needs: needPush | needOccurred, run: checkActiveAgain},
 	{name: "stream-result", id: "PUSH-8", title: "A stream that the server ends has its result", needs: needPush, run: checkEndsWell},
 	{name: "delivery-secrets", id: "ERR-5", title: "Deliveries contain no secret and no token", needs: needHook | needDelivered, run: checkTelling},
+	{name: "notification-response", id: "CAP-6", title: "A notification has no response", needs: needHTTP, run: checkNotification},
 	{name: "stdout", id: "CAP-8", title: "Standard output contains only messages", needs: needStdio, run: checkStray},
 	{name: "heartbeat-cursors", id: "PUSH-4", title: "Every heartbeat has a cursor", needs: needPush, run: checkHeartbeats},
 	{name: "challenge-before-delivery", id: "VER-1", title: "The server delivers nothing before a callback has responded to its challenge", needs: needHook, run: checkUnverified},
@@ -118,6 +119,22 @@ func checkTelling(_ context.Context, r *run) error {
 			if slices.ContainsFunc(texts, r.Holds) {
 				return p.exchange(r.mainSubscription.made).violation("no secret", "one")
 			}
+		}
+	}
+	return nil
+}
+
+// checkNotification sends notifications, among them one of a method that has a result.
+func checkNotification(ctx context.Context, r *run) error {
+	for _, method := range []string{"notifications/initialized", wire.MethodList, "notifications/" + noSuchEvent} {
+		q := request{method: method}
+		body := q.encode(r.revision)
+		status, answer, err := r.link.(*httpLink).send(ctx, method, body)
+		if err != nil {
+			return err
+		}
+		if status/100 == 2 && len(bytes.TrimSpace(answer)) > 0 {
+			return (&exchange{request: body, answer: message{raw: answer}}).violation("202 without a body", "%d with a body", status)
 		}
 	}
 	return nil
@@ -174,8 +191,8 @@ func checkAllSigned(_ context.Context, r *run, _ *retrial) error {
 			if !isOccurrence(p) {
 				continue
 			}
-			if id := p.header.Get(wire.HeaderSubscriptionID); id == "" {
-				return p.exchange(r.mainSubscription.made).violation("the header "+wire.HeaderSubscriptionID, "none")
+			if id := p.header.Get(wire.HeaderSubscriptionID); id == "" || c == r.mainSubscription.callback && id != r.mainSubscription.id {
+				return p.exchange(r.mainSubscription.made).violation("the header "+wire.HeaderSubscriptionID+" of the subscription", "%q", wire.Shown(id))
 			}
 			var err error
 			for _, secret := range secrets {

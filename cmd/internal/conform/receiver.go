@@ -62,7 +62,7 @@ type callback struct {
 	secrets []string
 	refuse  int // how many occurrences to answer with 503
 	asked   int // how many requests may have caused a challenge
-	// redirectURL is the Location header of the 307 response to an occurrence.
+	// redirectURL is the Location header of a redirect in response to an occurrence.
 	redirectURL string
 	// decide returns the status code for an occurrence, or 0 for 204. The response waits until hang is closed.
 	decide  func(eventID string, attempt int) (status int, hang <-chan struct{})
@@ -210,7 +210,7 @@ func (c *callback) answer(w http.ResponseWriter, req *http.Request, p post) {
 	switch {
 	case p.refused:
 		w.Header().Set("X-Conform", marker)
-		if status == http.StatusTemporaryRedirect {
+		if status/100 == 3 {
 			w.Header().Set("Location", c.redirectURL)
 		}
 		http.Error(w, marker, status)

@@ -2,10 +2,12 @@ package conform
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"sync"
 	"time"
 
+	"github.com/mcpe-gen/mcpe-gen/cmd/internal/conform/draw"
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
@@ -15,6 +17,7 @@ type retrial struct {
 	done     chan struct{}
 	failure  string // why the results are missing or incomplete
 	callback *callback
+	statuses *statusTrial
 	made     *exchange
 	// refused503 holds the eventIds of deliveries that were rejected with 503 in sequence. waited is the eventId of the
 	// delivery whose cursor was examined. refreshed is an eventId that was rejected with 503 before the subscription
@@ -39,6 +42,56 @@ type retrial struct {
 	receivedCount, occurredCount int
 }
 
+// These are classes of statuses by which a callback refuses an event, so that the server must retry it.
+var (
+	redirectStatuses = []int{301, 302, 303, 307, 308}
+	refusalStatuses  = []int{400, 401, 403, 404, 405, 409, 422, 425, 429, 500, 501, 502, 503, 504}
+)
+
+// A statusTrial is a callback that refuses the first attempt of each event with another status. A redirect leads to next.
+type statusTrial struct {
+	*callback
+	next *callback
+	made *exchange
+	// left holds the statuses to use, and refused the eventIds and statuses of refused events. The callback's mu guards
+	// both.
+	left    []int
+	refused map[string]int
+}
+
+// newStatusTrial subscribes the callback of a statusTrial.
+func (r *run) newStatusTrial(ctx context.Context, s *subject) *statusTrial {
+	d := r.draw.For("retry-statuses")
+	t := &statusTrial{callback: r.newCallback(echoes), next: r.newCallback(echoes), refused: map[string]int{}}
+	t.left = slices.Concat(draw.Some(d, 1, redirectStatuses), draw.Some(d, len(refusalStatuses), refusalStatuses))
+	t.redirectURL = t.next.url
+	t.setDecide(func(id string, attempt int) (int, <-chan struct{}) {
+		if attempt > 1 || len(t.left) == 0 {
+			return 0, nil
+		}
+		status := t.left[0]
+		t.left, t.refused[id] = t.left[1:], status
+		return status, nil
+	})
+	t.made, _ = r.subscribeQuietly(ctx, s, t.callback, nil)
+	return t
+}
+
+// pauses returns the time between the first two attempts at each refused event, and the events with a single attempt.
+func (t *statusTrial) pauses() (list []time.Duration, single []string) {
+	t.mu.Lock()
+	ids := slices.Sorted(maps.Keys(t.refused))
+	t.mu.Unlock()
+	for _, id := range ids {
+		if posts := t.postsOf(id); len(posts) > 1 {
+			list = append(list, posts[1].at.Sub(posts[0].at))
+		} else {
+			single = append(single, id)
+		}
+	}
+	return list, single
+}
+
 // rejectionCount is the number of deliveries to reject in sequence.
 const rejectionCount = 4
 
@@ -55,6 +108,7 @@ func (r *run) beginRetrial(ctx context.Context, work *sync.WaitGroup) {
 
 func (t *retrial) run(ctx context.Context, r *run, s *subject) {
 	c := t.callback
+	t.statuses = r.newStatusTrial(ctx, s)
 	x, err := r.subscribeQuietly(ctx, s, c, nil)
 	if t.made = x; err != nil || x.answer.err != nil {
 		t.failure = "the server did not grant a subscription for it"

@@ -392,11 +392,18 @@ func checkLongHold(ctx context.Context, r *run) error {
 	return nil
 }
 
+// checkOldCursor repeats the first poll of the run after a long time.
 func checkOldCursor(ctx context.Context, r *run) error {
 	pause(ctx, r.o.pace.slow.watch)
-	x, err := r.sendQuietly(ctx, wire.MethodPoll, r.poll.params(map[string]any{"cursor": r.poll.first}))
-	if err != nil {
-		return err
+	w := &witness{r: r, s: r.poll}
+	x, page, ok := w.poll(ctx, r.poll.first, 0)
+	switch list := r.poll.pollOccurrences(); {
+	case w.unanswered != nil:
+		return x.violation("an answer to an old cursor", "none")
+	case !ok:
+		return x.refused("a result, truncated or not")
+	case len(list) > 0 && !page.truncated && (len(page.events) == 0 || (occurrence{raw: page.events[0]}).eventID() != list[0].eventID()):
+		return x.violation("the occurrence "+list[0].eventID()+" first, or truncated", "neither")
 	}
-	return x.refused("a result, truncated or not")
+	return nil
 }

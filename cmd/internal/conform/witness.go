@@ -313,8 +313,9 @@ func (w *witness) follow(ctx context.Context, hooks bool) {
 		w.addCallbackPlaces(c, w.liveTracks[i])
 	}
 	if begin != nil {
-		for _, size := range []int64{1, 2, 100} {
-			w.rereadPages(ctx, begin, size)
+		t := newTrack("polls of the window again", wire.ModePoll)
+		if t.firstExchange = w.pollToEnd(ctx, *begin, 100, t); t.firstExchange != nil {
+			w.replays = append(w.replays, t)
 		}
 	}
 	if len(streams) > 0 {

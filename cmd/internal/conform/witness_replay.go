@@ -35,14 +35,6 @@ func (w *witness) pollToEnd(ctx context.Context, cursor string, size int64, t *t
 	return from
 }
 
-// rereadPages reads the window again with pages of the given size.
-func (w *witness) rereadPages(ctx context.Context, begin *string, size int64) {
-	t := newTrack("pages of "+string(encode(size)), wire.ModePoll)
-	if t.firstExchange = w.pollToEnd(ctx, *begin, size, t); t.firstExchange != nil {
-		w.replays = append(w.replays, t)
-	}
-}
-
 // rereadStream reads the window again with a stream from the cursor of an earlier stream. It continues until live
 // events arrive. advance polls for more events of the live tracks.
 func (w *witness) rereadStream(ctx context.Context, active *exchange, advance func() bool) {

@@ -102,6 +102,18 @@ func (s *Server) isExpired(sub *subscription) bool {
 	return s.now().After(ends)
 }
 
+// isSent reports whether another subscription of the callback has sent the event, with a fault.
+func (s *Server) isSent(sub *subscription, e event) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	key := fmt.Sprint(sub.url, e.position)
+	first, sent := s.sent[key]
+	if !sent {
+		s.sent[key] = sub.id
+	}
+	return sent && first != sub.id
+}
+
 // take settles an event.
 func (s *Server) take(sub *subscription, e event) {
 	s.mu.Lock()
@@ -111,6 +123,9 @@ func (s *Server) take(sub *subscription, e event) {
 
 // isFinal reports whether a response with the status completes the delivery of an event.
 func (s *Server) isFinal(status int) bool {
+	if s.is(fmt.Sprintf("final-%d", status)) || s.is("final-302") && status/100 == 3 || s.is("final-4xx") && status/100 == 4 {
+		return true
+	}
 	switch status {
 	case http.StatusGone:
 		return !s.is("410-retried")
@@ -180,6 +195,9 @@ func (s *Server) attempt(ctx context.Context, sub *subscription, e event, attemp
 	s.mu.Lock()
 	ring := sub.ring
 	s.mu.Unlock()
+	if s.is("callback-once") && s.isSent(sub, e) {
+		return http.StatusNoContent
+	}
 	m := webhook.Message{ID: id, Subscription: sub.id, Body: body}
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, sub.url, bytes.NewReader(body))
 	if err != nil {

@@ -13,7 +13,6 @@ var slowFaults = []Fault{
 	{Name: "heartbeats-stop", Slow: true, Checks: []string{"heartbeat-interval"}},
 	{Name: "streams-break-off", Slow: true, Checks: []string{"stream-end"}},
 	{Name: "held-poll-never-ends", Slow: true,
-		Checks: []string{"poll-timeout", "held-timeout", "held-wakes",
-			"held-long"}},
+		Checks: []string{"poll-timeout", "held-timeout", "held-wakes", "held-long"}},
 	{Name: "old-cursors-errors", Slow: true, Checks: []string{"poll-cursor-old"}},
 }

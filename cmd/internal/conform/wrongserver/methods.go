@@ -32,7 +32,11 @@ func (s *Server) emit() {
 		case <-s.ctx.Done():
 			return
 		case at := <-ticker.C:
-			s.occur(at, 1)
+			n := 1
+			if s.is("held-poll-one-of-burst") {
+				n = 2
+			}
+			s.occur(at, n)
 		}
 	}
 }
@@ -344,6 +348,12 @@ func (s *Server) startOf(c call, head int) (from int, truncated bool) {
 	if oldest := head - s.o.Ring; s.o.Ring > 0 && from < oldest {
 		from, truncated = oldest, true
 	}
+	switch evicted := s.o.Ring == 0 && from < head-20; {
+	case evicted && s.is("evicted-unnoticed"):
+		from = head - 20
+	case evicted && s.is("evicted-head"):
+		from = head
+	}
 	ignored := s.is("max-age-ignored") || s.is("stream-max-age-ignored") && c.Method == wire.MethodStream ||
 		s.is("subscription-max-age-ignored") && c.Method == wire.MethodSubscribe
 	if s.is("subscription-cursor-ignored") && c.Method == wire.MethodSubscribe {
@@ -428,7 +438,7 @@ func (s *Server) poll(ctx context.Context, c call) (any, error) {
 			}
 			select {
 			case <-appended:
-				if s.is("held-poll-loses-event") {
+				if s.is("held-poll-loses-event") || s.is("held-poll-one-of-burst") {
 					from++
 				}
 			case <-ctx.Done():
@@ -440,6 +450,9 @@ func (s *Server) poll(ctx context.Context, c call) (any, error) {
 		case <-ctx.Done():
 		case <-time.After(time.Duration(min(wait, 30_000)) * time.Millisecond):
 		}
+	}
+	if s.is("cap-before-filter") && limit == 1 && len(c.Params["arguments"]) > len("{}") {
+		return s.page("spare", cursor, from, 1, truncated), nil
 	}
 	return s.page(name, cursor, from, int(min(limit, 1000)), truncated), nil
 }

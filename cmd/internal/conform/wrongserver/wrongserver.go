@@ -67,12 +67,13 @@ type Server struct {
 	held     int
 	broken   bool
 	subs     map[string]*subscription
-	ended    map[string]bool // ended keys, with a fault
+	ended    map[string]bool   // ended keys, with a fault
+	sent     map[string]string // subscriptions by callback and event, with a fault
 }
 
 // New starts a server with a few initial events. It emits more at every interval. Close stops it.
 func New(o Options) *Server {
-	s := &Server{o: o, one: make(chan struct{}, 1), appended: make(chan struct{}), subs: map[string]*subscription{}, ended: map[string]bool{}}
+	s := &Server{o: o, one: make(chan struct{}, 1), appended: make(chan struct{}), subs: map[string]*subscription{}, ended: map[string]bool{}, sent: map[string]string{}}
 	for i := range 3 {
 		s.log = append(s.log, event{i + 1, time.Now()})
 	}
@@ -247,7 +248,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "broken", http.StatusInternalServerError)
 		return
 	}
-	if s.isUnheard(c) {
+	if s.isUnheard(c) || c.ID == nil && !s.is("notifications-answered") {
 		w.WriteHeader(http.StatusAccepted)
 		return
 	}
