@@ -27,7 +27,6 @@ var notSeen = map[string]string{
 	"EVOL-1":  "nothing from outside removes an event type",
 	"EVOL-2":  "nothing from outside changes an event type",
 	"EVOL-3":  "nothing from outside changes an event type",
-	"ERR-2":   "the order of checks shows only in faults that are combined; what is refused is not made, by SUB-3 and VER-1",
 	"ERR-3":   "no document names a status",
 	"ERR-4":   "nothing from outside makes an internal error; what is secret is looked for by ERR-5",
 	"OCC-5":   "nothing from outside emits",

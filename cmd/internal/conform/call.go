@@ -28,6 +28,15 @@ func (r *run) call(ctx context.Context, method string, params map[string]any) (*
 	return r.send(ctx, request{method: method, params: params})
 }
 
+// expectResult sends a request and checks that the response is a result.
+func (r *run) expectResult(ctx context.Context, method string, params map[string]any, expected string) error {
+	x, err := r.call(ctx, method, params)
+	if err != nil {
+		return err
+	}
+	return x.refused(expected)
+}
+
 // sendQuietly sends a request outside a check's exchanges.
 func (r *run) sendQuietly(ctx context.Context, method string, params map[string]any) (*exchange, error) {
 	return r.send(ctx, request{method: method, params: params, quiet: true})

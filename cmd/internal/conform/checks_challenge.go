@@ -70,12 +70,7 @@ func checkChallengeID(_ context.Context, r *run) error {
 
 // expectFailedChallenge checks that the server rejects a subscription if its callback fails the challenge, and sends
 // nothing more to that callback.
-func (r *run) expectFailedChallenge(ctx context.Context, m challengeMode, reasons ...string) error {
-	return r.expectFailedChallengeOf(ctx, r.newCallback(m), reasons...)
-}
-
-// expectFailedChallengeOf is like expectFailedChallenge but uses an existing callback.
-func (r *run) expectFailedChallengeOf(ctx context.Context, c *callback, reasons ...string) error {
+func (r *run) expectFailedChallenge(ctx context.Context, c *callback, reasons ...string) error {
 	x, err := r.subscribe(ctx, r.hook, c, nil)
 	if err != nil {
 		return err
@@ -131,7 +126,7 @@ func checkPassedOn(ctx context.Context, r *run) error {
 }
 
 func checkMistake(ctx context.Context, r *run) error {
-	return r.expectFailedChallenge(ctx, mistakes, string(wire.ChallengeFailed))
+	return r.expectFailedChallenge(ctx, r.newCallback(mistakes), string(wire.ChallengeFailed))
 }
 
 func checkFailing(ctx context.Context, r *run) error {
@@ -185,7 +180,7 @@ func checkCreated(ctx context.Context, r *run) error {
 func answersFail(list []challengeAnswer) func(context.Context, *run) error {
 	return func(ctx context.Context, r *run) error {
 		for _, a := range list {
-			if err := r.expectFailedChallengeOf(ctx, r.answering(a)); err != nil {
+			if err := r.expectFailedChallenge(ctx, r.answering(a)); err != nil {
 				return err
 			}
 		}
@@ -197,7 +192,7 @@ func answersFail(list []challengeAnswer) func(context.Context, *run) error {
 const silenceTimeout = 10 * time.Second
 
 func checkSilent(ctx context.Context, r *run) error {
-	err := r.expectFailedChallenge(ctx, hangs)
+	err := r.expectFailedChallenge(ctx, r.newCallback(hangs))
 	if x := r.lastExchange; x != nil && x.took > silenceTimeout+time.Second {
 		return x.violation("an answer within "+silenceTimeout.String(), "none within %v", x.took.Round(time.Second))
 	}

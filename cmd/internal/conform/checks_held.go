@@ -99,10 +99,7 @@ func (r *run) cancelHeld(ctx context.Context) (overtaken bool, err error) {
 			return true, nil
 		}
 	}
-	if x, err = r.call(ctx, wire.MethodList, nil); err == nil {
-		err = x.refused("the list")
-	}
-	return false, err
+	return false, r.expectResult(ctx, wire.MethodList, nil, "the list")
 }
 
 // maxHoldTries is the maximum number of long polls to send until an event occurs while one is pending. If a type emits

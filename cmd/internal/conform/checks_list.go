@@ -225,11 +225,7 @@ func checkUndeclared(ctx context.Context, r *run) error {
 }
 
 func checkUnknownMembers(ctx context.Context, r *run) error {
-	x, err := r.call(ctx, wire.MethodList, unknownMembers)
-	if err != nil {
-		return err
-	}
-	return x.refused("the members to be ignored")
+	return r.expectResult(ctx, wire.MethodList, unknownMembers, "the members to be ignored")
 }
 
 // expectEchoed checks that the server returns each request ID unchanged.

@@ -194,11 +194,7 @@ func checkBrokenOff(ctx context.Context, r *run) error {
 	}
 	f.stop()
 	pause(ctx, r.o.pace.settle)
-	x, err := r.call(ctx, wire.MethodList, nil)
-	if err != nil {
-		return err
-	}
-	return x.refused("the list")
+	return r.expectResult(ctx, wire.MethodList, nil, "the list")
 }
 
 func checkHeartbeat(ctx context.Context, r *run) error {

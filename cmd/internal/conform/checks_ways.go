@@ -203,11 +203,7 @@ func checkMembers(ctx context.Context, r *run, w way, _ *draw.Source) error {
 		maps.Copy(delivery, map[string]any{"mcpeGenConform": 1, "headers": map[string]any{}})
 		params["delivery"] = delivery
 		// It takes the same members to end the subscription.
-		x, err := r.call(ctx, w.method, params)
-		if err == nil {
-			err = x.refused(expected)
-		}
-		if err != nil {
+		if err := r.expectResult(ctx, w.method, params, expected); err != nil {
 			return err
 		}
 		w.method = wire.MethodUnsubscribe

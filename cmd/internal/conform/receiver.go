@@ -326,13 +326,11 @@ func (p post) mistake(secret string) string {
 			sum := mac.Sum(nil)
 			for _, encoding := range encodings {
 				if slices.Contains(given, encoding.encode(sum)) {
-					if len(at) > 11 {
-						at = "the time is in milliseconds"
-					} else {
-						at = ""
+					found := []string{key.what, content.what, encoding.what}
+					if len(at) > len("9999999999") {
+						found = append(found, "the time is in milliseconds")
 					}
-					found := slices.DeleteFunc([]string{key.what, content.what, encoding.what, at}, func(what string) bool { return what == "" })
-					return strings.Join(found, ", and ")
+					return strings.Join(slices.DeleteFunc(found, func(what string) bool { return what == "" }), ", and ")
 				}
 			}
 		}
