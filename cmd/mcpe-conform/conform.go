@@ -48,7 +48,7 @@ it only on your own servers.
 A run that sees no event of a delivery mode within --wait, or webhooks without --listen,
 is not finished unless --allow-quiet accepts that. --emit names a command that causes
 events: it runs about once a second for each event type, with the type's name in
-MCPE_CONFORM_EVENT, and emits MCPE_CONFORM_N events at once.
+MCPE_CONFORM_EVENT, and emits MCPE_CONFORM_N events together.
 
 --slow also follows streams and waits until grants, retries and old secrets end, which
 takes up to 20 minutes. --restart names a command that restarts the server in the
@@ -180,7 +180,7 @@ func newRoot(c *command) *cobra.Command {
 	o.Receiver.AddFlags(root)
 	flags.BoolVar(&o.Slow, "slow", false, "also try what time alone shows, up to 20 minutes: grants, retries, heartbeats, long streams")
 	flags.StringVar(&o.Restart, "restart", "", "`command` for the shell that restarts the server of the URL, to try the effects of a restart")
-	flags.StringVar(&o.Emit, "emit", "", "`command` for the shell that emits events of $MCPE_CONFORM_EVENT, $MCPE_CONFORM_N at once")
+	flags.StringVar(&o.Emit, "emit", "", "`command` for the shell that emits events of $MCPE_CONFORM_EVENT, $MCPE_CONFORM_N together")
 	flags.BoolVar(&o.AllowQuiet, "allow-quiet", false, "accept a run that judges no event of a delivery mode")
 	flags.BoolVar(&o.SSRF, "ssrf", false, "also try callbacks at private addresses, which must be refused; needs --listen")
 	peer.TokenFlag(root, &o.Target.Token)

@@ -201,7 +201,7 @@ var verbs = map[string]string{wire.MethodList: "list", wire.MethodPoll: "poll", 
 	wire.MethodUnsubscribe: "unsubscribe from"}
 
 // noteRefusal records in the exchange that the server may always give its answer: the caller is not authorized, or has
-// reached a quota. What was granted before is not such an answer.
+// reached a quota. A refusal after a grant is a fault.
 func (r *run) noteRefusal(q request, x *exchange) {
 	if q.omitsToken || q.otherCaller || x.answer.raw == nil {
 		return

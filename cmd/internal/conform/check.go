@@ -98,7 +98,7 @@ func (r *run) runCheck(ctx context.Context, c check, lacks error) verdict.Findin
 	}
 	_, violated := errors.AsType[*verdict.Violation](err)
 	if violated && r.gate.count() > limited {
-		err, violated = errLimited, false // what the limit delayed or omitted is not the server's fault
+		err, violated = errLimited, false // the limit delayed or omitted a request
 	}
 	_, skipped := errors.AsType[verdict.Skipped](err)
 	_, unjudged := errors.AsType[verdict.UnjudgedError](err)

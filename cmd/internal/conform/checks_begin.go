@@ -60,7 +60,7 @@ func subscribedFromNow(more map[string]any) func(context.Context, *run) error {
 }
 
 // checkBeginsBehind subscribes with the first cursor. The callback must receive every event that polls return from it,
-// among them those that occur during the call.
+// including events during the call.
 func checkBeginsBehind(ctx context.Context, r *run) error {
 	s := r.hook
 	list := r.awaitPolled(ctx, s)

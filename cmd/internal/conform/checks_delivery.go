@@ -121,7 +121,7 @@ func checkRetry(ctx context.Context, r *run) error {
 		return x.violation("the webhook-id of before, "+id, "%s", wire.Shown(got))
 	}
 	if err := again.verify(c.secret); err != nil {
-		return x.violation("a signature of its own", "%v", err)
+		return x.violation("a new signature", "%v", err)
 	}
 	if sent := again.header.Get(wire.HeaderWebhookTimestamp); sent == refused.header.Get(wire.HeaderWebhookTimestamp) &&
 		again.at.Sub(refused.at) > 2*time.Second {

@@ -170,8 +170,8 @@ func checkOtherChallenge(ctx context.Context, r *run) error {
 	return nil
 }
 
-// checkTwoSubscriptions subscribes one callback with two arguments. It must receive, under the id of each, what a callback
-// with that subscription alone receives: the main one, and another callback.
+// checkTwoSubscriptions subscribes one callback with two arguments. It must receive, under the id of each, the events that
+// the main callback and another callback receive, which have one of these subscriptions.
 func checkTwoSubscriptions(ctx context.Context, r *run) error {
 	if r.hook.otherArgs == nil {
 		return skipf("no other arguments of %s are known to fit", r.hook.Name)

@@ -43,7 +43,7 @@ type Options struct {
 	Slow bool
 	// Restart is a shell command that restarts the server of Target.URL and then exits. It is optional.
 	Restart string
-	// Emit is a shell command that emits MCPE_CONFORM_N events of the type MCPE_CONFORM_EVENT at once. It is optional.
+	// Emit is a shell command that emits MCPE_CONFORM_N events of the type MCPE_CONFORM_EVENT together. It is optional.
 	Emit string
 	// AllowQuiet accepts a run that judges no event of a delivery mode.
 	AllowQuiet bool

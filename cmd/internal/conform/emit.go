@@ -11,11 +11,11 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/procgroup"
 )
 
-// maxBurst is the maximum number of events that the emit command is asked for at once.
+// maxBurst is the maximum number of events that one run of the emit command emits.
 const maxBurst = 4
 
-// emitEvents runs the emit command about once a second for each event type, until ctx is done. Some runs ask for several
-// events at once. It gives up a type for which the command fails.
+// emitEvents runs the emit command about once a second for each event type, until ctx is done. Some runs emit
+// several events together. It gives up a type for which the command fails.
 func (r *run) emitEvents(ctx context.Context) {
 	d, types := r.draw.For("emit"), r.types[:min(len(r.types), maxWatched)]
 	for ctx.Err() == nil && len(types) > 0 {

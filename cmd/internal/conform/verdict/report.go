@@ -72,7 +72,7 @@ func (r *Report) Count() {
 	}
 }
 
-// Accept turns failures of the named checks into accepted ones, for a program with known faults, and counts again.
+// Accept turns failures of the named checks into accepted ones, for a program with known faults, and counts the findings.
 func (r *Report) Accept(names []string) {
 	for i, f := range r.Findings {
 		switch accepted := slices.Contains(names, f.Name); {

@@ -41,7 +41,7 @@ func (s *Server) emit() {
 	}
 }
 
-// Emit appends n events at once.
+// Emit appends n events at one moment.
 func (s *Server) Emit(n int) { s.occur(time.Now(), n) }
 
 // occur appends n events.
