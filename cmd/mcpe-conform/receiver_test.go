@@ -6,9 +6,11 @@ import (
 	"log/slog"
 	"net/http"
 	"os"
+	"slices"
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"github.com/mcpe-gen/mcpe-gen/cmd/internal/conform/handled"
 	"github.com/mcpe-gen/mcpe-gen/cmd/internal/conform/receivers"
 	"github.com/mcpe-gen/mcpe-gen/internal/testkit/freeport"
 	"github.com/mcpe-gen/mcpe-gen/runtime/webhook"
@@ -28,6 +30,12 @@ func receiveHooks(address, text, file string) error {
 	if err != nil {
 		return err
 	}
+	// What was handled before a restart is not handled again.
+	lines, err := handled.Lines(file)
+	if err != nil {
+		return err
+	}
+	before := slices.Collect(lines)
 	f, err := os.OpenFile(file, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o666)
 	if err != nil {
 		return err
@@ -47,6 +55,9 @@ func receiveHooks(address, text, file string) error {
 		}
 		if d.Type == webhook.TypeTerminated {
 			end.Close()
+		}
+		if slices.Contains(before, line) {
+			return nil
 		}
 		_, err := fmt.Fprintln(f, line)
 		return err

@@ -51,6 +51,48 @@ func (c check) describe() verdict.Check {
 	return v
 }
 
+// A variant changes a new event.
+type variant func(r *run, e message) message
+
+// A class returns the variants of an event that a check tries.
+type class func(r *run) []variant
+
+// of returns the class with a variant for each value.
+func of[T any](values []T, change func(r *run, e message, value T) message) class {
+	return func(*run) (all []variant) {
+		for _, value := range values {
+			all = append(all, func(r *run, e message) message { return change(r, e, value) })
+		}
+		return all
+	}
+}
+
+// these returns the class of the variants.
+func these(all ...variant) class { return func(*run) []variant { return all } }
+
+// accepts returns a check that the receiver accepts each variant of an event and handles it once.
+func accepts(classes ...class) func(context.Context, *run) error {
+	return each((*run).expectHandled, classes)
+}
+
+// refuses returns a check that the receiver refuses each variant of an event and never handles it.
+func refuses(classes ...class) func(context.Context, *run) error {
+	return each((*run).expectRefused, classes)
+}
+
+func each(expect func(*run, context.Context, message) error, classes []class) func(context.Context, *run) error {
+	return func(ctx context.Context, r *run) error {
+		for _, c := range classes {
+			for _, change := range c(r) {
+				if err := expect(r, ctx, change(r, r.newEvent(nil))); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	}
+}
+
 // maxUnanswered is the number of consecutive unanswered requests after which the run stops sending.
 const maxUnanswered = 3
 
@@ -72,6 +114,9 @@ func (r *run) tryCheck(ctx context.Context, c check) verdict.Finding {
 	_, unjudged := errors.AsType[verdict.UnjudgedError](err)
 	if err != nil && !violated && !skipped && !unjudged && r.last != nil {
 		err = &verdict.Violation{Expected: "an answer", Got: err.Error(), Request: r.last.request, Answer: r.last.answer}
+	}
+	if violated && r.mistaken != "" && r.mistaken != c.name && !r.accepted {
+		err = verdict.Skipf("no correct message is accepted, see %s", r.mistaken)
 	}
 	return r.Finding(c.describe(), err)
 }

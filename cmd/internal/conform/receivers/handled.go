@@ -82,20 +82,23 @@ func (r *run) awaitHandled(ctx context.Context, all []check, findings []verdict.
 	}
 }
 
-// awaitLines waits until no line is missing or the timeout expires, and returns the counts.
+// awaitLines waits until no line is missing or none was added for a while, and returns the counts. A program may handle
+// messages after it has accepted them, and take its time.
 func (r *run) awaitLines(ctx context.Context) (map[string]int, error) {
-	ctx, cancel := context.WithTimeout(ctx, r.o.pace.settle)
-	defer cancel()
+	some, end := 0, time.Now().Add(r.o.pace.settle)
 	for {
 		lines, err := r.handledCounts()
 		if err != nil {
 			return nil, err
 		}
+		if len(lines) > some {
+			some, end = len(lines), time.Now().Add(r.o.pace.settle)
+		}
 		complete := true
 		for _, p := range r.promises {
 			complete = complete && lines[p.line] >= p.least
 		}
-		if complete || !sleep(ctx, 50*time.Millisecond) {
+		if complete || time.Now().After(end) || !sleep(ctx, 50*time.Millisecond) {
 			return lines, nil
 		}
 	}

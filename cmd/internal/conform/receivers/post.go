@@ -28,9 +28,14 @@ import (
 
 // A message is an HTTP request to send. The functions that create a message sign it like a correct server.
 type message struct {
+	// id is the line of the message in the file of handled messages: an eventId, or the webhook-id of a control envelope.
+	id          string
 	method, url string
 	header      map[string]string
 	body        []byte
+	// chunked sends the body without its length. spell changes the names of the headers, unless it is nil.
+	chunked bool
+	spell   func(name string) string
 }
 
 // An exchange is a message and the response to it.
@@ -38,12 +43,14 @@ type exchange struct {
 	// request and answer are shown in the report.
 	request, answer []byte
 	status          int
+	// header is the header of the response.
+	header http.Header
 	// body contains the first maxAnswer bytes of the response body.
 	body []byte
 }
 
-// maxAnswer limits how much of a response is read. The response to a challenge is much shorter.
-const maxAnswer = 64 << 10
+// maxAnswer limits how much of a response is read, as servers do (SSRF-2).
+const maxAnswer = 8 << 10
 
 // violation returns a violation that shows the exchange.
 func (x *exchange) violation(expected, got string, args ...any) *verdict.Violation {
@@ -62,40 +69,60 @@ func (x *exchange) taken() bool { return x.status >= 200 && x.status < 300 }
 // that requests do not affect each other.
 func newClient(dial func(ctx context.Context, network, address string) (net.Conn, error)) *http.Client {
 	return &http.Client{
-		Transport: &http.Transport{Proxy: http.ProxyFromEnvironment, DialContext: dial, DisableKeepAlives: true,
-			TLSHandshakeTimeout: 5 * time.Second, ExpectContinueTimeout: time.Second},
+		Transport: &http.Transport{Proxy: http.ProxyFromEnvironment, DialContext: dial, DisableKeepAlives: true, ForceAttemptHTTP2: true,
+			TLSHandshakeTimeout: 5 * time.Second},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 }
 
-// signedMessage returns a message with the given ID and time, signed with the key.
-func (r *run) signedMessage(key []byte, id string, at time.Time, body []byte) message {
-	m := message{method: http.MethodPost, url: r.o.URL, body: body, header: map[string]string{
+// signedMessage returns a signed message with the given webhook-id and time.
+func (r *run) signedMessage(id string, at time.Time, body []byte) message {
+	m := message{id: id, method: http.MethodPost, url: r.o.URL, body: body, header: map[string]string{
 		"Content-Type":              "application/json",
 		wire.HeaderWebhookID:        id,
 		wire.HeaderSubscriptionID:   r.o.Subscription,
 		wire.HeaderWebhookTimestamp: strconv.FormatInt(at.Unix(), 10),
 	}}
-	m.sign(key)
-	return m
+	return m.sign(r.key)
 }
 
-// sign sets the signature for the current content of the message.
-func (m *message) sign(key []byte) {
-	m.header[wire.HeaderWebhookSignature] = signature(key, m.header[wire.HeaderWebhookID],
-		m.header[wire.HeaderWebhookTimestamp], m.body)
+// sign returns the message with the signature for its current content.
+func (m message) sign(key []byte) message {
+	return m.with(wire.HeaderWebhookSignature, signature(key, m.header[wire.HeaderWebhookID],
+		m.header[wire.HeaderWebhookTimestamp], m.body))
 }
 
 // signature returns the Standard Webhooks signature: HMAC-SHA256 over the id, the timestamp and the bytes of the body.
 func signature(key []byte, id, timestamp string, body []byte) string {
+	return signatureOf(key, []byte(id+"."+timestamp+"."), body)
+}
+
+// signatureOf returns a v1 signature of the concatenated parts.
+func signatureOf(key []byte, parts ...[]byte) string {
 	mac := hmac.New(sha256.New, key)
-	fmt.Fprintf(mac, "%s.%s.", id, timestamp)
-	mac.Write(body)
+	for _, part := range parts {
+		mac.Write(part)
+	}
 	return "v1," + base64.StdEncoding.EncodeToString(mac.Sum(nil))
 }
 
 // newEventID returns an unused eventId.
 func newEventID() string { return "evt_" + rand.Text() }
+
+// with returns the message with another value of a header, or without the header if the value is "". It does not sign.
+func (m message) with(name, value string) message {
+	m.header = maps.Clone(m.header)
+	if m.header[name] = value; value == "" {
+		delete(m.header, name)
+	}
+	return m
+}
+
+// mac returns the HMAC of the message's signature.
+func (m message) mac() []byte {
+	mac, _ := base64.StdEncoding.DecodeString(strings.TrimPrefix(m.header[wire.HeaderWebhookSignature], "v1,"))
+	return mac
+}
 
 // occurrence returns the body of an occurrence. members adds members or replaces the standard ones.
 func (r *run) occurrence(id string, members map[string]any) []byte {
@@ -105,18 +132,26 @@ func (r *run) occurrence(id string, members map[string]any) []byte {
 	return encode(o)
 }
 
-// newEvent returns a valid new occurrence and its eventId.
-func (r *run) newEvent(members map[string]any) (string, message) {
-	id := newEventID()
-	return id, r.signedMessage(r.key, id, time.Now(), r.occurrence(id, members))
+// newEvent returns a valid new occurrence.
+func (r *run) newEvent(members map[string]any) message { return r.eventOf(newEventID(), members) }
+
+// eventOf returns a valid occurrence with the eventId.
+func (r *run) eventOf(id string, members map[string]any) message {
+	return r.signedMessage(id, time.Now(), r.occurrence(id, members))
 }
 
-// newControl returns a valid control envelope and its webhook-id.
-func (r *run) newControl(kind string, members map[string]any) (string, message) {
-	id := "msg_" + kind + "_" + rand.Text()
+// repeat returns another attempt of the event with the webhook-id, a new timestamp and the body.
+func (r *run) repeat(e message, webhookID string, body []byte) message {
+	m := r.signedMessage(webhookID, time.Now(), body)
+	m.id = e.id
+	return m
+}
+
+// newControl returns a valid control envelope.
+func (r *run) newControl(kind string, members map[string]any) message {
 	e := map[string]any{"type": kind}
 	maps.Copy(e, members)
-	return id, r.signedMessage(r.key, id, time.Now(), encode(e))
+	return r.signedMessage("msg_"+kind+"_"+rand.Text(), time.Now(), encode(e))
 }
 
 // encode marshals v without the escapes that are specific to Go's encoder.
@@ -140,8 +175,53 @@ func (m message) reportText() []byte {
 	return slices.Concat([]byte(m.method+" "+path+" "), encode(m.header), []byte(" "), m.body)
 }
 
-// post sends the message and reads the response. It returns an error if no response arrives in time.
+// post sends the message and returns the response. It repeats the message while the receiver starts, and as often
+// as a server if the receiver limits requests. It returns an error if no response arrives in time.
 func (r *run) post(ctx context.Context, m message) (*exchange, error) {
+	end := time.Now().Add(r.o.pace.ready)
+	for limited := 0; ; {
+		x, err := r.send(ctx, m)
+		unready := err == nil && x.status >= http.StatusBadGateway && x.status <= http.StatusGatewayTimeout
+		if !unready || time.Now().After(end) {
+			r.ready.Store(true)
+		}
+		limits := err == nil && x.status == http.StatusTooManyRequests
+		pause := readyPause
+		switch ready := r.ready.Load(); {
+		case limits && limited == maxLimited:
+			return x, verdict.Unjudgedf("the receiver limits requests: %d, again after Retry-After", x.status)
+		case ready && !limits && (limited > 0 || !unready || x.header.Get("Retry-After") == ""):
+			return x, err
+		case ready:
+			limited, pause = limited+1, retryAfter(x.header)
+		}
+		if !sleep(ctx, pause) {
+			return x, verdict.ErrRunEnded
+		}
+	}
+}
+
+// readyPause is the pause between attempts while the receiver starts. maxLimited is how often a message is repeated after
+// 429, as a server does by default (HOOK-3). maxRetryAfter limits a Retry-After.
+const (
+	readyPause    = 250 * time.Millisecond
+	maxLimited    = 4
+	maxRetryAfter = 20 * time.Second
+)
+
+// retryAfter returns the pause that a response requests in seconds or as a date, from one second to maxRetryAfter.
+func retryAfter(h http.Header) time.Duration {
+	pause := time.Second
+	if seconds, err := strconv.Atoi(h.Get("Retry-After")); err == nil {
+		pause *= time.Duration(min(seconds, int(maxRetryAfter/time.Second)))
+	} else if at, err := http.ParseTime(h.Get("Retry-After")); err == nil {
+		pause = time.Until(at) + time.Second // a date has whole seconds
+	}
+	return max(time.Second, min(pause, maxRetryAfter))
+}
+
+// send sends the message once and reads the response.
+func (r *run) send(ctx context.Context, m message) (*exchange, error) {
 	x := &exchange{request: m.reportText()}
 	r.mu.Lock()
 	r.last = x
@@ -152,7 +232,13 @@ func (r *run) post(ctx context.Context, m message) (*exchange, error) {
 	if err != nil {
 		return x, err
 	}
+	if m.chunked {
+		req.ContentLength = -1
+	}
 	for name, value := range m.header {
+		if m.spell != nil {
+			name = m.spell(name)
+		}
 		req.Header[name] = []string{value} // keep the spelling
 	}
 	useragent.Set(req.Header, useragent.Default())
@@ -167,19 +253,18 @@ func (r *run) post(ctx context.Context, m message) (*exchange, error) {
 		return x, requestFailure(ctx, err)
 	}
 	defer res.Body.Close()
-	body, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer+1))
-	x.status, x.body = res.StatusCode, body[:min(len(body), maxAnswer)]
+	x.status, x.header = res.StatusCode, res.Header
+	x.body, err = io.ReadAll(io.LimitReader(res.Body, maxAnswer)) // a server ignores the rest of the response as well
 	x.answer = fmt.Appendf(nil, "%d %s", res.StatusCode, x.body)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.unanswered++; ctx.Err() == nil { // otherwise the answer did not end in time
-		r.unanswered = 0
+	if ctx.Err() != nil {
+		r.unanswered++
+		return x, requestFailure(ctx, err) // the answer did not end in time
 	}
-	if late && r.lateExchange == nil {
-		r.lateExchange = x
-	}
-	if (err != nil || len(body) > maxAnswer) && r.endlessExchange == nil {
-		r.endlessExchange = x
+	r.unanswered = 0
+	if late {
+		r.late = append(r.late, x)
 	}
 	return x, nil
 }
@@ -213,44 +298,45 @@ func requestFailure(ctx context.Context, err error) error {
 	return err
 }
 
-// expectAccepted posts a message that the receiver must accept.
+// expectAccepted posts a message that the receiver must accept. If the receiver makes a known mistake, only the first
+// check that fails reports it.
 func (r *run) expectAccepted(ctx context.Context, m message) (*exchange, error) {
 	x, err := r.post(ctx, m)
-	if err == nil && !x.taken() {
-		err = x.violation("2xx", "%d", x.status)
-	}
-	return x, err
-}
-
-// expectRefused posts a message that the receiver must reject with 4xx. A 5xx response, after which a server retries,
-// is only advice.
-func (r *run) expectRefused(ctx context.Context, m message) (*exchange, error) {
-	x, err := r.post(ctx, m)
-	switch {
-	case err != nil:
+	if err != nil || x.taken() {
+		r.accepted = r.accepted || err == nil
 		return x, err
-	case x.status >= 400 && x.status < 500:
-		return x, nil
-	case x.status >= 500:
-		return x, asAdvice(x.violation("4xx", "%d, after which a server sends it again", x.status))
 	}
-	return x, x.violation("4xx", "%d", x.status)
+	mistake := r.findMistake(ctx, m, x)
+	switch {
+	case mistake == "":
+		return x, x.violation("2xx", "%d", x.status)
+	case r.mistaken != "":
+		return x, verdict.Skipf("fails like %s: the receiver accepts %s", r.mistaken, mistake)
+	}
+	r.mistaken = r.name
+	return x, x.violation("2xx", "%d, but it accepts %s", x.status, mistake)
 }
 
-// expectEventAccepted posts an occurrence that the receiver must accept and handle once.
-func (r *run) expectEventAccepted(ctx context.Context, id string, m message) error {
-	x, err := r.expectAccepted(ctx, m)
-	if err != nil {
+// expectRefused posts a message that the receiver must refuse and never handle. No document names the status. After 5xx
+// every server repeats the message, so 4xx is advised.
+func (r *run) expectRefused(ctx context.Context, m message) error {
+	x, err := r.post(ctx, m)
+	r.never(m.id, x)
+	switch {
+	case err != nil || x.status >= 400 && x.status < 500:
 		return err
+	case x.status >= 500:
+		return asAdvice(x.violation("4xx", "%d, after which a server sends it again", x.status))
 	}
-	r.once(id, x)
-	return nil
+	return x.violation("4xx", "%d", x.status)
 }
 
-// expectEventRefused posts an occurrence that the receiver must reject and never handle.
-func (r *run) expectEventRefused(ctx context.Context, id string, m message) error {
-	x, err := r.expectRefused(ctx, m)
-	r.never(id, x)
+// expectHandled posts a message that the receiver must accept and handle once.
+func (r *run) expectHandled(ctx context.Context, m message) error {
+	x, err := r.expectAccepted(ctx, m)
+	if err == nil {
+		r.once(m.id, x)
+	}
 	return err
 }
 

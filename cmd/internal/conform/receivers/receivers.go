@@ -8,6 +8,7 @@ package receivers
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
@@ -18,8 +19,10 @@ import (
 	"net/url"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
+	"github.com/mcpe-gen/mcpe-gen/cmd/internal/conform/draw"
 	"github.com/mcpe-gen/mcpe-gen/cmd/internal/conform/verdict"
 	"github.com/mcpe-gen/mcpe-gen/cmd/internal/peer"
 	"github.com/mcpe-gen/mcpe-gen/internal/childenv"
@@ -44,6 +47,8 @@ type Options struct {
 	Command []string
 	// Stderr receives the program's standard output and standard error.
 	Stderr io.Writer
+	// Seed chooses the values that the checks draw. A run with the same seed tries the same values.
+	Seed uint64
 
 	// pace is set only by tests.
 	pace *pace
@@ -73,17 +78,17 @@ const (
 type pace struct {
 	// answer is how long a server waits for a response. patience is how long this run waits.
 	answer, patience time.Duration
-	// start is how long the program may take to accept connections.
-	start time.Duration
-	// settle is how long a handled message may take to appear in the file. quiet is how long to wait for messages that
+	// start is how long the program may take to accept connections. ready is how long it may then answer 502, 503 or 504.
+	start, ready time.Duration
+	// settle is how long the next handled message may take to appear in the file. quiet is how long to wait for messages that
 	// must not appear.
 	settle, quiet time.Duration
 	// run bounds the whole run.
 	run time.Duration
 }
 
-var realPace = pace{answer: 5 * time.Second, patience: 7 * time.Second, start: 15 * time.Second, settle: 5 * time.Second,
-	quiet: 500 * time.Millisecond, run: 110 * time.Second}
+var realPace = pace{answer: 5 * time.Second, patience: 7 * time.Second, start: 15 * time.Second, ready: 30 * time.Second,
+	settle: 5 * time.Second, quiet: 500 * time.Millisecond, run: 5 * time.Minute}
 
 // Check returns an error if the options are invalid. It sends nothing.
 func (o Options) Check() error {
@@ -149,17 +154,29 @@ type run struct {
 	verdict.Redactor
 	// program is the running program, or nil if Run did not start it.
 	program program
-	// currentCheck is the index of the current check. New promises are assigned to it.
+	// currentCheck is the index of the current check. New promises are assigned to it. name is its name.
 	currentCheck int
+	name         string
 	promises     []promise
+	// draw draws the values of the current check.
+	draw *draw.Source
+	// early contains the first accepted events, which later checks repeat. shared is a text that only this run has.
+	early  []message
+	shared string
+	// mistaken is the name of the first check that failed because of a mistake in signatures, or "". accepted reports
+	// whether the receiver has accepted any correct message.
+	mistaken string
+	accepted bool
+	// ready reports whether the receiver has started.
+	ready atomic.Bool
 
 	mu sync.Mutex
 	// last is the latest exchange. A check that fails without a response reports it.
 	last *exchange
 	// pendingMessage is the message that was unanswered when the run ended.
 	pendingMessage []byte
-	// lateExchange contains the first late response. endlessExchange contains the first response that did not end.
-	lateExchange, endlessExchange *exchange
+	// late contains the late responses.
+	late []*exchange
 	// unanswered is the number of consecutive requests without a response.
 	unanswered int
 }
@@ -185,7 +202,7 @@ func Run(ctx context.Context, o Options) (*verdict.Report, error) {
 			return procgroup.Start(o.Command, []string{childenv.Secret + "=" + o.Secret}, o.Stderr, o.Stderr)
 		}
 	}
-	r := &run{o: o, key: key, client: newClient(o.dial)}
+	r := &run{o: o, key: key, client: newClient(o.dial), shared: rand.Text()}
 	r.Hide(o.Secret)
 	r.Hide(strings.TrimPrefix(o.Secret, wire.SecretPrefix))
 	began := time.Now()
@@ -205,9 +222,9 @@ func Run(ctx context.Context, o Options) (*verdict.Report, error) {
 		return nil, err
 	}
 	report := &verdict.Report{Target: peer.Target{URL: o.URL}.String()}
-	all := checks()
+	all, source := checks(), draw.New(o.Seed)
 	for i, c := range all {
-		r.currentCheck = i
+		r.currentCheck, r.name, r.draw = i, c.name, source.For(c.name)
 		report.Findings = append(report.Findings, r.tryCheck(trying, c))
 	}
 	r.awaitHandled(trying, all, report.Findings)
