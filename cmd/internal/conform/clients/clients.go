@@ -22,6 +22,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/mcpe-gen/mcpe-gen/cmd/internal/conform/draw"
 	"github.com/mcpe-gen/mcpe-gen/cmd/internal/conform/verdict"
 	"github.com/mcpe-gen/mcpe-gen/internal/procgroup"
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
@@ -40,6 +41,9 @@ type Options struct {
 	rig *rig
 	// selectsScene selects the scenes to play in tests.
 	selectsScene func(scene) bool
+
+	// Seed selects the values that scenes draw.
+	Seed uint64
 }
 
 // URLPlaceholder is the text in a command that Run replaces with the URL of a server.
@@ -74,13 +78,18 @@ type program interface {
 const (
 	// connectTime limits the time until a program sends its first request. modeTime limits the time from its latest
 	// request until it requests events. slowModeTime limits the time from its first request.
-	connectTime, modeTime, slowModeTime = 20 * time.Second, 15 * time.Second, 30 * time.Second
+	connectTime, modeTime, slowModeTime = time.Minute, 30 * time.Second, time.Minute
 	// settleTime is how long the program may take to handle an event.
 	settleTime = 4 * time.Second
-	// runTime bounds the whole run.
-	runTime = 115 * time.Second
 	// concurrentScenes is the number of scenes to play concurrently.
 	concurrentScenes = 6
+)
+
+// On a slow machine, each limit of a scene is longer (see run.patience). quickStart and quickTick are the times in which
+// a program sends its first request and the checker wakes on a fast machine. maxSlowness limits the factor.
+const (
+	quickStart, quickTick = 2 * time.Second, 100 * time.Millisecond
+	maxSlowness           = 6
 )
 
 // Check returns an error if the options are invalid. It does not start the command.
@@ -112,7 +121,11 @@ type run struct {
 	rig rig
 	verdict.Redactor
 
+	source *draw.Source
+
 	mu sync.Mutex
+	// slowness is the factor of limits, at least 1.
+	slowness float64
 	// modes contains the modes that the client supports, according to the first scenes.
 	modes map[string]bool
 	// unseenModes contains the modes that the client may support although their first scene received no request.
@@ -125,7 +138,7 @@ type run struct {
 // *Unreachable if the program sends no request. It also fails if the command cannot be started. If ctx ends first, Run
 // returns its error and a report of the findings so far.
 func Run(ctx context.Context, o Options) (*verdict.Report, error) {
-	r := &run{o: o, modes: map[string]bool{}, unseenModes: map[string]bool{}}
+	r := &run{o: o, source: draw.New(o.Seed), slowness: 1, modes: map[string]bool{}, unseenModes: map[string]bool{}}
 	if o.rig != nil {
 		r.rig = *o.rig
 	} else {
@@ -135,8 +148,11 @@ func Run(ctx context.Context, o Options) (*verdict.Report, error) {
 		r.rig = rig{listen: listen, start: r.start}
 	}
 	began := time.Now()
-	trying, cancel := context.WithTimeout(ctx, runTime)
-	defer cancel()
+	measuring, stop := context.WithCancel(ctx)
+	var beside sync.WaitGroup
+	beside.Go(func() { r.measure(measuring) })
+	defer beside.Wait()
+	defer stop()
 	var first, later []scene
 	for _, sc := range scenes() {
 		switch {
@@ -147,7 +163,7 @@ func Run(ctx context.Context, o Options) (*verdict.Report, error) {
 			later = append(later, sc)
 		}
 	}
-	stages, err := r.playScenes(trying, first)
+	stages, err := r.playScenes(ctx, first)
 	if err != nil {
 		return nil, err
 	}
@@ -161,7 +177,7 @@ func Run(ctx context.Context, o Options) (*verdict.Report, error) {
 		_, answered := s.markTime("challenged")
 		r.failsChallenge = r.failsChallenge || s.mode == wire.ModeWebhook && !answered
 	}
-	more, err := r.playScenes(trying, later)
+	more, err := r.playScenes(ctx, later)
 	if err != nil {
 		return nil, err
 	}
@@ -173,10 +189,31 @@ func Run(ctx context.Context, o Options) (*verdict.Report, error) {
 	report.Findings = append(report.Findings, r.judgeAll(stages)...)
 	report.Seconds = time.Since(began).Seconds()
 	report.Count()
-	if trying.Err() != nil {
-		report.End(ctx, runTime, "")
+	if ctx.Err() != nil {
+		report.End(ctx, 0, "")
 	}
 	return report, ctx.Err()
+}
+
+// measure measures how late the checker itself wakes, until ctx is done.
+func (r *run) measure(ctx context.Context) {
+	for due := time.Now().Add(quickTick); sleep(ctx, time.Until(due)); due = time.Now().Add(quickTick) {
+		r.noteDelay(time.Since(due), quickTick)
+	}
+}
+
+// noteDelay extends the limits if something took longer than on a fast machine.
+func (r *run) noteDelay(took, quick time.Duration) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.slowness = min(max(r.slowness, took.Seconds()/quick.Seconds()), maxSlowness)
+}
+
+// patience returns the limit d, extended by the slowness of the machine.
+func (r *run) patience(d time.Duration) time.Duration {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return time.Duration(r.slowness * float64(d))
 }
 
 // name returns the client's name in the report.

@@ -260,7 +260,7 @@ func expectReopened(within time.Duration) func(s *stage) error {
 		if a == nil {
 			return newViolation(s.lastRequest(), "another stream within "+within.String(), "none within %.0f s", (s.duration - at).Seconds())
 		}
-		if d := a.arrived - at; d > within {
+		if d := a.arrived - at; d > s.run.patience(within) {
 			return newViolation(a, "another stream within "+within.String(), "after %.1f s", d.Seconds())
 		}
 		return nil

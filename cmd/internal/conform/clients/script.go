@@ -176,7 +176,7 @@ func finishLater(mark string, d time.Duration) func(ctx context.Context, s *stag
 // awaitOutput gives the program time to print something after a mark, and records a mark if it did.
 func (s *stage) awaitOutput(ctx context.Context, what string) {
 	at, _ := s.markTime(what)
-	sleep(ctx, 2500*time.Millisecond)
+	sleep(ctx, s.run.patience(2500*time.Millisecond))
 	if s.hasReported(at) {
 		s.mark("said " + what)
 	}
@@ -360,7 +360,7 @@ func expectPause(n int, least, most time.Duration, why string) func(s *stage) er
 			return newViolation(s.lastRequest(), "another "+methodOf(s.mode), "none")
 		case d < least:
 			return newViolation(s.nthRequest(methodOf(s.mode), n+1), "a pause of at least "+least.String()+": "+why, "%.2f s", d.Seconds())
-		case most > 0 && d > most:
+		case most > 0 && d > s.run.patience(most):
 			return newViolation(s.nthRequest(methodOf(s.mode), n+1), "a pause of at most "+most.String()+": "+why, "%.2f s", d.Seconds())
 		}
 		return nil

@@ -22,8 +22,9 @@ import (
 const endpoint = "/mcp"
 
 const (
-	// maxRequest limits the size of a request, and readTime how long reading it may take.
-	maxRequest, readTime = 1 << 20, 10 * time.Second
+	// maxRequest limits the size of a request, and readTime how long reading it may take. idleTime is how long a client
+	// may keep a connection between two requests.
+	maxRequest, readTime, idleTime = 1 << 20, 10 * time.Second, 5 * time.Minute
 	// maxRequests is the number of requests after which a scene terminates the program. maxConns limits its
 	// connections.
 	maxRequests, maxConns = 400, 100
@@ -142,7 +143,7 @@ func (s *stage) play(ctx context.Context) error {
 	s.url, s.began = url, time.Now()
 	playing, stop := context.WithCancel(ctx)
 	var beside sync.WaitGroup
-	server := &http.Server{Handler: s, ConnState: s.connState, ReadTimeout: readTime,
+	server := &http.Server{Handler: s, ConnState: s.connState, ReadTimeout: readTime, IdleTimeout: idleTime,
 		BaseContext: func(net.Listener) context.Context { return playing }}
 	beside.Go(func() { _ = server.Serve(l) })
 	defer beside.Wait()
@@ -175,11 +176,11 @@ func (s *stage) play(ctx context.Context) error {
 func (s *stage) wait(ctx context.Context, p program) {
 	end := time.NewTimer(connectTime)
 	defer end.Stop()
-	// patience limits the time from the client's latest request until it requests events. most limits the time from its
+	// wait limits the time from the client's latest request until it requests events. most limits the time from its
 	// first request.
-	patience, most := modeTime, slowModeTime
+	wait, most := modeTime, slowModeTime
 	if s.capability == nowhere || s.acceptsHostile {
-		patience, most = s.maxDuration, s.maxDuration
+		wait, most = s.maxDuration, s.maxDuration
 	}
 	seen, asked := 0, false
 	var latest time.Time
@@ -191,13 +192,14 @@ func (s *stage) wait(ctx context.Context, p program) {
 		case !asked && n > 0:
 			asked = true
 			s.run.noteMode(s.mode)
-			end.Reset(s.maxDuration)
+			end.Reset(s.run.patience(s.maxDuration))
 		case !asked && len(s.requestsOf("")) > seen:
 			if seen == 0 {
-				latest = time.Now().Add(most)
+				s.run.noteDelay(s.now(), quickStart)
+				latest = time.Now().Add(s.run.patience(most))
 			}
 			seen = len(s.requestsOf(""))
-			end.Reset(min(patience, time.Until(latest)))
+			end.Reset(min(s.run.patience(wait), time.Until(latest)))
 		}
 		select {
 		case <-changed:
@@ -215,7 +217,7 @@ func (s *stage) wait(ctx context.Context, p program) {
 
 // readHandled reads the handled events until all events have been handled or the timeout expires.
 func (s *stage) readHandled(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, settleTime)
+	ctx, cancel := context.WithTimeout(ctx, s.run.patience(settleTime))
 	defer cancel()
 	for {
 		complete := true
@@ -271,7 +273,7 @@ func (s *stage) finish() { s.once.Do(func() { close(s.over) }) }
 
 // finishAfter ends the scene after d.
 func (s *stage) finishAfter(ctx context.Context, d time.Duration) {
-	if sleep(ctx, d) {
+	if sleep(ctx, s.run.patience(d)) {
 		s.finish()
 	}
 }

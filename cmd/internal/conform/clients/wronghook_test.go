@@ -40,7 +40,16 @@ func (w *wrongClient) hook(ctx context.Context) error {
 		}
 		ending, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 		defer cancel()
-		_, _ = w.call(ending, wire.MethodUnsubscribe, map[string]any{"name": EventType, "delivery": map[string]any{"url": delivery["url"]}})
+		params := map[string]any{"name": EventType, "delivery": map[string]any{"url": delivery["url"]}}
+		switch w.fault {
+		case "unsubscribes-another-callback":
+			params["delivery"] = map[string]any{"url": "https://" + host + "/other"}
+		case "unsubscribes-other-arguments":
+			params["arguments"] = map[string]any{"severity": "P1"}
+		case "unsubscribes-without-name":
+			delete(params, "name")
+		}
+		_, _ = w.call(ending, wire.MethodUnsubscribe, params)
 	}()
 	for failures, n := 0, 0; ctx.Err() == nil; n++ {
 		params := w.following()
