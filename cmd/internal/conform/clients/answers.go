@@ -7,8 +7,8 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"time"
 
+	"github.com/mcpe-gen/mcpe-gen/cmd/internal/conform/draw"
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
@@ -49,7 +49,19 @@ func (s *stage) resultReply(a *clientCall, object string) reply {
 		object = strings.Replace(object, "{", `{"x-nobody":{"knows":[1]},`, 1)
 	}
 	object = strings.Replace(object, ",}", "}", 1)
-	return message(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":%s}`, a.id, object))
+	answer := message(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":%s}`, a.id, object))
+	return func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set(headerContentType, s.contentType("application/json"))
+		answer(w, r)
+	}
+}
+
+// contentType returns a media type, with a drawn charset if the scene adds one.
+func (s *stage) contentType(mediaType string) string {
+	if s.charset {
+		mediaType += draw.Pick(s.draw.For(mediaType), []string{"; charset=utf-8", ";charset=UTF-8", `; charset="utf-8"`})
+	}
+	return mediaType
 }
 
 // refuse answers with an error.
@@ -59,7 +71,9 @@ func refuse(a *clientCall, code int64, name, data string) reply {
 
 func message(text string) reply {
 	return func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", "application/json")
+		if w.Header().Get(headerContentType) == "" {
+			w.Header().Set(headerContentType, "application/json")
+		}
 		io.WriteString(w, text)
 	}
 }
@@ -99,7 +113,7 @@ func (s *stage) defaultReply(a *clientCall) reply {
 		modes, _ := json.Marshal(append(slices.Clone(s.delivery), s.mode))
 		return s.resultReply(a, `{"events":[{"name":"`+EventType+`","description":"What happens.","delivery":`+string(modes)+
 			`,"inputSchema":{"type":"object","properties":{},"additionalProperties":false},"payloadSchema":{"type":"object",`+
-			`"properties":{"seq":{"type":"integer"}},"required":["seq"]}`+s.unknownMembers()+`}]}`)
+			`"properties":{"seq":{"type":"integer"}}}`+s.unknownMembers()+`}]}`)
 	case wire.MethodPoll:
 		pos, stale := s.startOf(a)
 		return s.pageReply(a, pos, stale, pageOptions{})
@@ -122,12 +136,11 @@ func (s *stage) unknownMembers() string {
 }
 
 // occurrence returns the event of an entry as JSON. cursor is JSON, or "" for no cursor.
-func (s *stage) occurrence(e entry, pos int, cursor string) string {
+func (s *stage) occurrence(e entry, cursor string) string {
 	if cursor != "" {
 		cursor = `,"cursor":` + cursor
 	}
-	return fmt.Sprintf(`{"eventId":%q,"name":%q,"timestamp":%q,"data":{"seq":%d}%s%s}`, e.id, EventType,
-		time.Now().UTC().Format(time.RFC3339Nano), pos, cursor, s.unknownMembers())
+	return "{" + e.members + cursor + s.unknownMembers() + "}"
 }
 
 // pageOptions modifies a page of a poll result.
@@ -137,29 +150,18 @@ type pageOptions struct {
 	// lastPosition is the last position that the page may contain. If it is 0, the page has no limit. hasMore is true
 	// on every page except the last.
 	lastPosition int
-	// twice repeats each event.
-	twice bool
-	// firstPosition is the first position of the page, regardless of the client's cursor. If it is 0, the page starts
-	// after that cursor.
-	firstPosition int
 }
 
 // pageReply returns a reply to a poll with all entries after a position.
 func (s *stage) pageReply(a *clientCall, pos int, truncated bool, o pageOptions) reply {
 	head := s.head()
-	if o.firstPosition > 0 {
-		pos = o.firstPosition - 1
-	}
 	if o.lastPosition > 0 && head > pos+o.lastPosition {
 		head, o.more = pos+o.lastPosition, true
 	}
 	var events []string
 	for i := pos + 1; i <= head; i++ {
 		if e, _, _ := s.entryAt(i); e.id != "" {
-			events = append(events, s.occurrence(e, i, ""))
-			if o.twice {
-				events = append(events, s.occurrence(e, i, ""))
-			}
+			events = append(events, s.occurrence(e, ""))
 		}
 	}
 	if o.nextPollMs == 0 {

@@ -213,7 +213,7 @@ func (s *stage) tryDelivery(ctx context.Context, h *hook) {
 	s.mu.Unlock()
 	status := http.StatusOK
 	if e.id != "" {
-		status, _ = s.post(ctx, h, e.id, []byte(s.occurrence(e, pos, s.cursorAt(pos))))
+		status, _ = s.post(ctx, h, e.id, []byte(s.occurrence(e, s.cursorAt(pos))))
 	}
 	if ctx.Err() != nil {
 		return
@@ -286,7 +286,7 @@ func (s *stage) post(ctx context.Context, h *hook, id string, body []byte) (stat
 		signatures = append(signatures, wire.SignatureHMAC+","+base64.StdEncoding.EncodeToString(mac.Sum(nil)))
 	}
 	s.mu.Unlock()
-	for name, value := range map[string]string{"Content-Type": "application/json", wire.HeaderWebhookID: id, wire.HeaderWebhookTimestamp: at,
+	for name, value := range map[string]string{headerContentType: s.contentType("application/json"), wire.HeaderWebhookID: id, wire.HeaderWebhookTimestamp: at,
 		wire.HeaderWebhookSignature: strings.Join(signatures, " "), wire.HeaderSubscriptionID: h.id} {
 		req.Header.Set(name, value)
 	}

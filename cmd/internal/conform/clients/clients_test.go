@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"strings"
@@ -82,7 +83,12 @@ func judgeHow(t *testing.T, o Options, run client1, isDeaf bool) *verdict.Report
 }
 
 func tryJudge(t *testing.T, o Options, run client1, isDeaf bool) (*verdict.Report, error) {
-	o.rig = new(site).rig(run, isDeaf)
+	o.rig, o.Seed = new(site).rig(run, isDeaf), rand.Uint64()
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("seed %d", o.Seed)
+		}
+	})
 	return Run(t.Context(), o)
 }
 

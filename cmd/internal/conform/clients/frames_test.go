@@ -18,6 +18,9 @@ type frames struct {
 const comment = ": comment"
 
 func (w *wrongClient) newFrames(body io.Reader) *frames {
+	if w.is("takes-parts-for-messages") {
+		body = ender{body}
+	}
 	if w.is("decodes-parts") {
 		body = decoder{body}
 	}
@@ -31,6 +34,14 @@ func (d decoder) Read(b []byte) (int, error) {
 	part := make([]byte, len(b)/utf8.UTFMax)
 	n, err := d.Reader.Read(part)
 	return copy(b, strings.ToValidUTF8(string(part[:n]), "\ufffd")), err
+}
+
+// An ender ends a message after each part that it reads.
+type ender struct{ io.Reader }
+
+func (e ender) Read(b []byte) (int, error) {
+	n, err := e.Reader.Read(b[:len(b)-2])
+	return n + copy(b[n:], "\n\n"), err
 }
 
 // next returns the data of the next event, or comment.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/mcpe-gen/mcpe-gen/cmd/internal/conform/draw"
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
@@ -82,7 +83,7 @@ func TestHeadersAsOurs(t *testing.T) {
 				headers = maps.Clone(session)
 			}
 			maps.Copy(headers, tt.change)
-			s := newStage(&run{}, scene{})
+			s := newStage(&run{source: draw.New(0)}, scene{})
 			s.mode = wire.ModePoll
 			status, code := answered(t, s, headers, tt.body, tt.legacy)
 			if wantStatus, wantCode := answered(t, right(t), headers, tt.body, tt.legacy); status != wantStatus || code != wantCode {

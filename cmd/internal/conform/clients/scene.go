@@ -34,8 +34,11 @@ type scene struct {
 	addsUnknown bool
 	// replayless makes all cursors null.
 	replayless bool
-	// cursorEnd is the suffix of every cursor.
-	cursorEnd string
+	// cursorEnd is the suffix of every cursor. drawsCursors draws them from their class instead.
+	cursorEnd    string
+	drawsCursors bool
+	// charset adds a charset to content types.
+	charset bool
 	// grant is the lifetime of a webhook subscription.
 	grant time.Duration
 
@@ -80,7 +83,7 @@ type check struct {
 
 // scenes returns all scenes in report order.
 func scenes() []scene {
-	return slices.Concat(plainScenes, toleranceScenes, pollScenes, pushScenes, framingScenes, webhookScenes, hostileScenes)
+	return slices.Concat(plainScenes, toleranceScenes, pollScenes, pushScenes, framingScenes, webhookScenes, classScenes, hostileScenes)
 }
 
 // Checks describes all checks in report order.

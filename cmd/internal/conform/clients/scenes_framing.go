@@ -10,24 +10,12 @@ import (
 // framingScenes use unusual but valid forms of server-sent events (PUSH-11, according to the HTML standard, section
 // "Server-sent events"). They also split events/list into two pages (LIST-1).
 var framingScenes = []scene{
-	framedScene("sse-crlf", "The client accepts lines that end with CR LF", func(c *channel, text string) bool {
-		return c.raw("event: message\r\ndata: " + text + "\r\n\r\n")
-	}),
-	framedScene("sse-data-lines", "The client accepts a message on several data lines", func(c *channel, text string) bool {
-		return c.raw("event: message\ndata: " + strings.ReplaceAll(text, `,"`, ",\ndata: \"") + "\n\n")
-	}),
-	framedScene("sse-no-event", "The client accepts a message without an event field", func(c *channel, text string) bool {
-		return c.raw("data: " + text + "\n\n")
-	}),
-	framedScene("sse-id-retry", "The client accepts id and retry fields", func(c *channel, text string) bool {
-		return c.raw("id: " + newToken() + "\nevent: message\nretry: 1000\ndata: " + text + "\n\n")
-	}),
-	framedScene("sse-comments", "The client accepts comments between fields", func(c *channel, text string) bool {
-		return c.raw(": one\n\n:\nevent: message\n: two\ndata: " + text + "\n: three\n\n")
-	}),
-	framedScene("sse-no-space", "The client accepts fields without a space after the colon", func(c *channel, text string) bool {
-		return c.raw("event:message\ndata:" + text + "\n\n")
-	}),
+	framedScene("sse-crlf", "The client accepts lines that end with CR LF", framing{lineEnd: "\r\n", space: " "}.write),
+	framedScene("sse-data-lines", "The client accepts a message on several data lines", framing{lineEnd: "\n", space: " ", splitsData: true}.write),
+	framedScene("sse-no-event", "The client accepts a message without an event field", framing{lineEnd: "\n", space: " ", omitsEvent: true}.write),
+	framedScene("sse-id-retry", "The client accepts id and retry fields", framing{lineEnd: "\n", space: " ", addsFields: true}.write),
+	framedScene("sse-comments", "The client accepts comments between fields", framing{lineEnd: "\n", space: " ", addsComments: true}.write),
+	framedScene("sse-no-space", "The client accepts fields without a space after the colon", framing{lineEnd: "\n"}.write),
 	withCursors(wideChar, framedScene("sse-split-character", "The client accepts a character in two parts", sendInParts)),
 	{name: "sse-bom", mode: wire.ModePush, maxDuration: 20 * time.Second, background: emitAfter("left"), writeMessage: writeBOMFirst, turn: onStream(cutAfterActive), checks: []check{
 		{name: "sse-bom", id: "PUSH-11", title: "The client accepts a byte order mark at the start of a stream", advice: true, run: expectResume(2, fixedPosition(0))}}},
@@ -66,7 +54,7 @@ const partPause = 50 * time.Millisecond
 
 // sendInParts sends a message up to the middle of its first wide character, pauses, and sends the rest.
 func sendInParts(c *channel, text string) bool {
-	text = "event: message\ndata: " + text + "\n\n"
+	text = usualFraming.format(text)
 	if i := strings.Index(text, wideChar); i >= 0 {
 		if !c.raw(text[:i+1]) || !c.keepOpen(nil, partPause) {
 			return false

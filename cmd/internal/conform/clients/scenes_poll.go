@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/mcpe-gen/mcpe-gen/cmd/internal/conform/draw"
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
@@ -13,46 +14,43 @@ const minPause = 100 * time.Millisecond
 
 // pollScenes play servers that the client polls (CLI-3).
 var pollScenes = []scene{
-	{name: "poll-pace", mode: wire.ModePoll, maxDuration: 25 * time.Second, turn: onPoll(paces), background: awaitReport, checks: []check{
+	{name: "poll-pace", mode: wire.ModePoll, maxDuration: 60 * time.Second, turn: onPoll(paces), background: awaitReport, checks: []check{
 		{name: "poll-has-more", id: "CLI-3", title: "The client polls again immediately after hasMore", advice: true, run: expectPause(1, 0, 2*time.Second, "there is more")},
 		{name: "poll-next", id: "CLI-3", title: "The client waits for nextPollMs", advice: true, run: expectPause(2, 1800*time.Millisecond, 0, "nextPollMs is 2000")},
 		{name: "poll-next-zero", id: "CLI-3", title: "The client pauses between polls if nextPollMs is 0", advice: true, run: expectPause(3, 900*time.Millisecond, 0, "nextPollMs is 0")},
 		{name: "poll-truncated", id: "CLI-3", title: "The client continues from the cursor of a truncated page", run: expectResume(5, func(s *stage) int { return s.head() })},
+		{name: "poll-truncated-handled", id: "CLI-2", title: "The client handles the events of a truncated page", handled: true, run: expectHandledOnce},
 		{name: "poll-gap", id: "CLI-2", title: "The client reports a gap in a poll", advice: true, run: expectReport("truncated")}}},
-	{name: "poll-pages", mode: wire.ModePoll, maxDuration: 25 * time.Second, turn: onPoll(fullPages), background: emitAfter("last page"), checks: []check{
+	{name: "poll-pages", mode: wire.ModePoll, maxDuration: 60 * time.Second, turn: onPoll(fullPages), background: emitAfter("last page"), checks: []check{
 		{name: "poll-pages", id: "CLI-3", title: "The client reads pages until hasMore is false", run: expectContinuation},
 		{name: "poll-pages-handled", id: "CLI-2", title: "The client handles each event of full pages once", handled: true, run: expectHandledOnce}}},
-	{name: "poll-null-cursor", mode: wire.ModePoll, replayless: true, maxDuration: 15 * time.Second, turn: onPoll(cursorless), checks: []check{
+	{name: "poll-null-cursor", mode: wire.ModePoll, replayless: true, maxDuration: 60 * time.Second, turn: onPoll(cursorless), checks: []check{
 		{name: "poll-null-cursor", id: "CLI-6", title: "The client does not send a null cursor as text", run: expectNoCursor(3)}}},
-	{name: "poll-failure", mode: wire.ModePoll, maxDuration: 40 * time.Second, turn: onPoll(failPolls), background: emitAfter("failed 4"), checks: []check{
+	{name: "poll-failure", mode: wire.ModePoll, maxDuration: 90 * time.Second, turn: onPoll(failPolls), background: emitAfter("failed 4"), checks: []check{
 		{name: "poll-upstream", id: "PUSH-5", title: "The client retries a poll that failed upstream", run: expectContinuation},
 		{name: "poll-failure-pause", id: "CLI-3", title: "The client waits after a failed poll", run: pausesBetween(2, 5)},
 		{name: "poll-failure-backoff", id: "CLI-3", title: "The pauses after failed polls grow", advice: true, run: pausesGrow},
 		{name: "poll-failure-handled", id: "CLI-2", title: "The client loses no event by failed polls", handled: true, run: expectHandledOnce}}},
-	{name: "poll-busy", mode: wire.ModePoll, maxDuration: 30 * time.Second, turn: onPoll(busy), background: emitAfter("busy"), checks: []check{
+	{name: "poll-busy", mode: wire.ModePoll, maxDuration: 60 * time.Second, turn: onPoll(busy), background: emitAfter("busy"), checks: []check{
 		{name: "poll-busy", id: "CLI-3", title: "The client continues to poll after a busy server", run: expectContinuation},
-		{name: "poll-retry-after", id: "CLI-3", title: "The client waits for Retry-After", advice: true, run: expectPause(2, 2900*time.Millisecond, 0, "Retry-After is 3")}}},
-	{name: "poll-held", mode: wire.ModePoll, maxDuration: 25 * time.Second, turn: onPoll(holdSecond), background: emitAfter("held"), checks: []check{
+		{name: "poll-retry-after", id: "CLI-3", title: "The client waits for Retry-After", advice: true, run: expectPause(2, 2900*time.Millisecond, 0, "Retry-After is 3")},
+		{name: "poll-retry-after-date", id: "CLI-3", title: "The client waits for Retry-After that is a date", advice: true,
+			run: expectPause(3, 2900*time.Millisecond, 0, "Retry-After is a date three seconds later")}}},
+	{name: "poll-held", mode: wire.ModePoll, maxDuration: 60 * time.Second, turn: onPoll(holdSecond), background: emitAfter("held"), checks: []check{
 		{name: "poll-overlap", id: "CLI-3", title: "Polls do not overlap", run: oneAtATime}}},
-	{name: "poll-repeat", mode: wire.ModePoll, maxDuration: 20 * time.Second, turn: onPoll(repeatEvents), background: emitWhenFollowing(2), checks: []check{
-		{name: "poll-repeat-handled", id: "CLI-2", title: "The client handles a repeated event of polls once", handled: true, run: expectHandledOnce}}},
 	{name: "poll-restart", mode: wire.ModePoll, maxDuration: 40 * time.Second, background: restartServer, checks: []check{
 		{name: "poll-restart", id: "CLI-3", title: "The client continues to poll after a restart", run: expectContinuation},
 		{name: "poll-restart-cursor", id: "CLI-3", title: "The client polls from the last cursor after a restart", run: expectResumeAfter("down")},
 		{name: "poll-restart-handled", id: "CLI-2", title: "The client loses no event by a restart of a polled server", handled: true, run: expectHandledOnce}}},
-	{name: "poll-not-found-sketch", mode: wire.ModePoll, maxDuration: 25 * time.Second,
-		turn: onPoll(refusing(wire.Sketch, wire.NotFound, `{"kind":"event"}`)), background: finishLater("refused", 8*time.Second), checks: []check{
-			{name: "poll-not-found-sketch", id: "CLI-7", title: "The client lists events after a poll fails with the sketch's NotFound", run: expectListAgain("refused", fixedPosition(0))}}},
-	{name: "poll-not-found-sep", mode: wire.ModePoll, maxDuration: 25 * time.Second,
-		turn: onPoll(refusing(wire.SEP, wire.NotFound, `{"kind":"event"}`)), background: finishLater("refused", 8*time.Second), checks: []check{
-			{name: "poll-not-found-sep", id: "CLI-7", title: "The client lists events after a poll fails with the SEP's NotFound", run: expectListAgain("refused", fixedPosition(0))}}},
-	{name: "poll-forbidden-sketch", mode: wire.ModePoll, maxDuration: 25 * time.Second,
-		turn: onPoll(refusing(wire.Sketch, wire.Forbidden, "null")), background: finishLater("refused", 8*time.Second), checks: []check{
-			{name: "poll-forbidden-sketch", id: "CLI-7", title: "The client stops after a poll fails with the sketch's Forbidden", run: expectStop("refused")}}},
-	{name: "poll-forbidden-sep", mode: wire.ModePoll, maxDuration: 25 * time.Second,
-		turn: onPoll(refusing(wire.SEP, wire.Forbidden, "null")), background: finishLater("refused", 8*time.Second), checks: []check{
-			{name: "poll-forbidden-sep", id: "CLI-7", title: "The client stops after a poll fails with the SEP's Forbidden", run: expectStop("refused")},
-			{name: "poll-forbidden-reported", id: "CLI-7", title: "The client reports a poll that fails with Forbidden", run: expectNotSilent("refused")}}},
+	refusingScene(wire.Sketch, wire.NotFound,
+		check{name: "poll-not-found-sketch", id: "CLI-7", title: "The client lists events after a poll fails with the sketch's NotFound", run: expectListAgain("refused", fixedPosition(0))}),
+	refusingScene(wire.SEP, wire.NotFound,
+		check{name: "poll-not-found-sep", id: "CLI-7", title: "The client lists events after a poll fails with the SEP's NotFound", run: expectListAgain("refused", fixedPosition(0))}),
+	refusingScene(wire.Sketch, wire.Forbidden,
+		check{name: "poll-forbidden-sketch", id: "CLI-7", title: "The client stops after a poll fails with the sketch's Forbidden", run: expectStop("refused")}),
+	refusingScene(wire.SEP, wire.Forbidden,
+		check{name: "poll-forbidden-sep", id: "CLI-7", title: "The client stops after a poll fails with the SEP's Forbidden", run: expectStop("refused")},
+		check{name: "poll-forbidden-reported", id: "CLI-7", title: "The client reports a poll that fails with Forbidden", run: expectNotSilent("refused")}),
 }
 
 func paces(s *stage, a *clientCall, n int) reply {
@@ -66,8 +64,11 @@ func paces(s *stage, a *clientCall, n int) reply {
 		return s.pageReply(a, pos, false, pageOptions{nextPollMs: -1})
 	case 4:
 		s.addSilent()
+		for range 1 + s.draw.For("truncated").IntN(3) {
+			s.emit()
+		}
 		s.mark("truncated")
-		return s.pageReply(a, s.head(), true, pageOptions{nextPollMs: 3000})
+		return s.pageReply(a, pos, true, pageOptions{nextPollMs: 3000})
 	case 5:
 		s.finish()
 	}
@@ -110,7 +111,7 @@ func cursorless(s *stage, a *clientCall, n int) reply {
 	return nil
 }
 
-// failPolls fails the second to the fifth poll.
+// failPolls fails the second to the fifth poll, in a drawn order by a status or upstream.
 func failPolls(s *stage, a *clientCall, n int) reply {
 	if n < 2 || n > 5 {
 		return nil
@@ -118,15 +119,25 @@ func failPolls(s *stage, a *clientCall, n int) reply {
 	if n == 5 {
 		s.mark("failed 4")
 	}
-	return refuse(a, wire.Sketch.Code(wire.UpstreamError), "UpstreamError", "null")
+	failed := statusReply(http.StatusInternalServerError, "")
+	return s.fail(a, draw.Some(s.draw.For("failures"), 4, []reply{failed, failed, upstreamError(a), upstreamError(a)})[n-2])
 }
 
-func busy(s *stage, _ *clientCall, n int) reply {
-	if n != 2 {
-		return nil
+// busy limits the second and the third poll. Retry-After is first a number and then a date. Later polls fail in drawn
+// ways.
+func busy(s *stage, a *clientCall, n int) reply {
+	switch n {
+	case 2:
+		return s.fail(a, statusReply(s.busyStatus("number"), "3"))
+	case 3:
+		return s.fail(a, statusReply(s.busyStatus("date"), time.Now().Add(4*time.Second).UTC().Format(http.TimeFormat)))
+	case 4, 5, 6, 7:
+		if n == 7 {
+			s.mark("busy")
+		}
+		return s.fail(a, failures(s.draw.For("failures"))[n-1])
 	}
-	s.mark("busy")
-	return statusReply(http.StatusServiceUnavailable, "3")
+	return nil
 }
 
 // holdSecond delays the response to the second poll beyond the longest polling interval.
@@ -142,24 +153,25 @@ func holdSecond(s *stage, a *clientCall, n int) reply {
 	}
 }
 
-// repeatEvents sends each event twice, and then repeats all of them.
-func repeatEvents(s *stage, a *clientCall, n int) reply {
-	if n == 1 {
-		return nil
-	}
-	return s.pageReply(a, 0, false, pageOptions{firstPosition: 1, twice: true})
+// refusingScene returns a scene with a server that refuses the second poll, and with Forbidden all later ones too. The
+// scene has the name of its first check.
+func refusingScene(family wire.Dialect, kind wire.Kind, checks ...check) scene {
+	return scene{name: checks[0].name, mode: wire.ModePoll, maxDuration: 60 * time.Second, checks: checks, background: finishAfterRefusal("refused", kind),
+		turn: onPoll(func(s *stage, a *clientCall, n int) reply {
+			if n == 1 || kind == wire.NotFound && n > 2 {
+				return nil
+			}
+			s.mark("refused")
+			return refuse(a, family.Code(kind), kind.String(), refusalData(kind))
+		})}
 }
 
-func refusing(family wire.Dialect, kind wire.Kind, data string) func(*stage, *clientCall, int) reply {
-	return func(s *stage, a *clientCall, n int) reply {
-		if n == 1 || kind == wire.NotFound && n > 2 {
-			return nil
-		}
-		if n == 2 {
-			s.mark("refused")
-		}
-		return refuse(a, family.Code(kind), kind.String(), data)
+// refusalData returns the data of an error about an event type.
+func refusalData(kind wire.Kind) string {
+	if kind == wire.NotFound {
+		return `{"kind":"event"}`
 	}
+	return "null"
 }
 
 // restartServer restarts the server once the client has received an event, and then emits more.

@@ -15,7 +15,7 @@ const maxSilence = 66 * time.Second
 // pushScenes play servers with streams (CLI-4).
 var pushScenes = []scene{
 	{name: "stream-cut", mode: wire.ModePush, maxDuration: 30 * time.Second, background: emitAfter("left"),
-		turn: onStream(endFirstStream((*channel).cut)), checks: []check{
+		turn: onStream(endFirstStream((*channel).cutInMessage)), checks: []check{
 			{name: "stream-cut", id: "CLI-4", title: "The client reopens a broken stream at the last cursor", run: expectResume(2, fixedPosition(2))},
 			{name: "stream-cut-handled", id: "CLI-2", title: "The client loses no event by a broken stream", handled: true, run: expectHandledOnce}}},
 	{name: "stream-cut-active", mode: wire.ModePush, maxDuration: 30 * time.Second, background: emitAfter("left"), turn: onStream(cutAfterActive), checks: []check{
@@ -43,24 +43,22 @@ var pushScenes = []scene{
 	{name: "stream-null-cursor", mode: wire.ModePush, replayless: true, maxDuration: 25 * time.Second, background: emitAfter("left"),
 		turn: onStream(endFirstStream((*channel).cut)), checks: []check{
 			{name: "stream-null-cursor", id: "CLI-6", title: "The client reopens a stream without cursors without one", run: expectNoCursor(2)}}},
-	{name: "stream-repeat", mode: wire.ModePush, maxDuration: 25 * time.Second, background: emitAfter("left"), turn: onStream(repeats), checks: []check{
-		{name: "stream-repeat-handled", id: "CLI-2", title: "The client handles a repeated event of streams once", handled: true, run: expectHandledOnce}}},
 	{name: "stream-gap", mode: wire.ModePush, maxDuration: 25 * time.Second, background: emitAfter("gap over"), turn: onStream(gap), checks: []check{
 		{name: "stream-gap", id: "CLI-2", title: "A gap does not end a stream", run: sameStream},
 		{name: "stream-gap-reported", id: "CLI-2", title: "The client reports a gap in a stream", advice: true, run: expectReport("gap")},
 		{name: "stream-gap-handled", id: "CLI-2", title: "The client handles events after a gap", handled: true, run: expectHandledOnce}}},
 	{name: "stream-error", mode: wire.ModePush, maxDuration: 25 * time.Second, background: emitAfter("error"), turn: onStream(upstream), checks: []check{
 		{name: "stream-error", id: "PUSH-5", title: "A temporary failure does not end a stream", run: sameStream}}},
-	terminatingScene(wire.Sketch.Code(wire.NotFound), "NotFound", `{"kind":"event"}`,
+	terminatingScene(wire.Sketch.Code(wire.NotFound), wire.NotFound,
 		check{name: "stream-not-found-sketch", id: "CLI-7", title: "The client lists events after terminated with the sketch's NotFound", run: expectListAgain("terminated", fixedPosition(2))}),
-	terminatingScene(wire.SEP.Code(wire.NotFound), "NotFound", `{"kind":"event"}`,
+	terminatingScene(wire.SEP.Code(wire.NotFound), wire.NotFound,
 		check{name: "stream-not-found-sep", id: "CLI-7", title: "The client lists events after terminated with the SEP's NotFound", run: expectListAgain("terminated", fixedPosition(2))}),
-	terminatingScene(wire.Sketch.Code(wire.Forbidden), "Forbidden", "null",
+	terminatingScene(wire.Sketch.Code(wire.Forbidden), wire.Forbidden,
 		check{name: "stream-forbidden-sketch", id: "CLI-7", title: "The client stops after terminated with the sketch's Forbidden", run: expectStop("terminated")},
 		check{name: "stream-forbidden-reported", id: "CLI-7", title: "The client reports terminated with Forbidden", run: expectNotSilent("terminated")}),
-	terminatingScene(wire.SEP.Code(wire.Forbidden), "Forbidden", "null",
+	terminatingScene(wire.SEP.Code(wire.Forbidden), wire.Forbidden,
 		check{name: "stream-forbidden-sep", id: "CLI-7", title: "The client stops after terminated with the SEP's Forbidden", run: expectStop("terminated")}),
-	terminatingScene(-31999, "SomethingElse", "null",
+	terminatingScene(-31999, wire.Forbidden,
 		check{name: "stream-terminated-unknown", id: "CLI-7", title: "The client does not stop silently after terminated with an unknown code", run: expectNotSilent("terminated")}),
 	{name: "stream-schema-changed", mode: wire.ModePush, maxDuration: 30 * time.Second, background: finishLater("changed", 10*time.Second),
 		turn: onStream(changed), checks: []check{
@@ -86,7 +84,7 @@ func cutAfterActive(s *stage, c *channel, n int) bool {
 	if n > 1 {
 		return false
 	}
-	if c.active(s.head(), false) && c.keepOpen(nil, heartbeatInterval) {
+	if c.active(s.head(), false) && c.keepOpen(nil, s.heartbeat) {
 		s.mark("streaming")
 		s.mark("left")
 		c.cut()
@@ -150,7 +148,7 @@ func silence(s *stage, c *channel, n int) bool {
 		s.mark("again")
 		return false
 	}
-	if c.openFirst() && c.keepOpen(nil, heartbeatInterval) && c.heartbeat(s.head()) && c.keepOpen(nil, heartbeatInterval) {
+	if c.openFirst() && c.keepOpen(nil, s.heartbeat) && c.heartbeat(s.head()) && c.keepOpen(nil, s.heartbeat) {
 		s.addSilent()
 		if c.heartbeat(s.head()) {
 			s.mark("silent")
@@ -165,24 +163,10 @@ func comments(s *stage, c *channel, n int) bool {
 		s.mark("again")
 		return false
 	}
-	if c.openFirst() && c.keepOpen(nil, heartbeatInterval) && c.heartbeat(s.head()) {
+	if c.openFirst() && c.keepOpen(nil, s.heartbeat) && c.heartbeat(s.head()) {
 		s.mark("silent")
-		for c.raw(": still here\n\n") && c.keepOpen(nil, heartbeatInterval) {
+		for c.raw(": still here\n\n") && c.keepOpen(nil, s.heartbeat) {
 		}
-	}
-	return true
-}
-
-func repeats(s *stage, c *channel, n int) bool {
-	if n > 1 {
-		if c.active(0, false) {
-			c.writeEvents(0, nil)
-		}
-		return true
-	}
-	if c.openFirst() && c.sendEvent(1) {
-		s.mark("left")
-		c.cut()
 	}
 	return true
 }
@@ -232,18 +216,17 @@ func changed(s *stage, c *channel, n int) bool {
 
 // terminatingScene returns a scene with a server that terminates its first stream. The scene has the name of its first
 // check.
-func terminatingScene(code int64, kind, data string, checks ...check) scene {
-	return scene{name: checks[0].name, mode: wire.ModePush, maxDuration: 30 * time.Second, checks: checks,
-		background: finishLater("terminated", 8*time.Second),
+func terminatingScene(code int64, kind wire.Kind, checks ...check) scene {
+	return scene{name: checks[0].name, mode: wire.ModePush, maxDuration: 60 * time.Second, checks: checks, background: finishAfterRefusal("terminated", kind),
 		turn: onStream(func(s *stage, c *channel, n int) bool {
-			if n > 1 && kind == "NotFound" {
+			if n > 1 && kind == wire.NotFound {
 				return false
 			}
 			if n > 1 || c.openFirst() {
 				if n == 1 {
 					s.mark("terminated")
 				}
-				c.terminate(code, kind, data)
+				c.terminate(code, kind.String(), refusalData(kind))
 			}
 			return true
 		})}

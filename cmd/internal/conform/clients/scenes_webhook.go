@@ -21,6 +21,8 @@ var webhookScenes = []scene{
 		{name: "unsubscribe", id: "CLI-5", title: "The client unsubscribes when it ends", advice: true, run: unsubscribed}}},
 	{name: "refresh-null-cursor", mode: wire.ModeWebhook, replayless: true, grant: shortGrant, maxDuration: 60 * time.Second, background: awaitRefresh, checks: []check{
 		{name: "refresh-null-cursor", id: "CLI-6", title: "A refresh of a subscription without cursors has none", run: expectNoCursor(3)}}},
+	{name: "refresh-failure", mode: wire.ModeWebhook, grant: shortGrant, maxDuration: 90 * time.Second, turn: failRefreshes, background: awaitRepeatedRefresh,
+		checks: []check{{name: "refresh-failure", id: "CLI-5", title: "The client repeats a refresh that fails", run: expectContinuation}}},
 	{name: "subscribe-restart", mode: wire.ModeWebhook, grant: shortGrant, maxDuration: 50 * time.Second, background: loseSubscription, checks: []check{
 		{name: "subscribe-restart", id: "CLI-5", title: "The client subscribes at the last cursor after the server lost a subscription", run: expectContinuation},
 		{name: "delivery-restart-handled", id: "CLI-2", title: "The client loses no event by a restart of a delivering server", handled: true, run: expectHandledOnce}}},
@@ -28,7 +30,7 @@ var webhookScenes = []scene{
 		{name: "delivery-gap", id: "HOOK-7", title: "The client accepts a gap by webhook", run: marked("gap taken", "2xx")},
 		{name: "delivery-gap-reported", id: "CLI-2", title: "The client reports a gap by webhook", advice: true, run: expectReport("gap")},
 		{name: "delivery-gap-handled", id: "CLI-2", title: "The client handles an event by webhook after a gap", handled: true, run: expectHandledOnce}}},
-	{name: "delivery-terminated", mode: wire.ModeWebhook, maxDuration: 35 * time.Second, background: hookTerminated, checks: []check{
+	{name: "delivery-terminated", mode: wire.ModeWebhook, maxDuration: 60 * time.Second, background: hookTerminated, checks: []check{
 		{name: "delivery-terminated", id: "HOOK-7", title: "The client accepts a termination by webhook", run: marked("termination taken", "2xx")},
 		{name: "delivery-not-found", id: "CLI-7", title: "The client lists events after a termination by webhook with NotFound", run: expectListAgain("terminated", fixedPosition(1))}}},
 }
@@ -89,7 +91,7 @@ func hookTerminated(ctx context.Context, s *stage) {
 	if s.sendEnvelope(ctx, wire.EnvelopeTerminated, `,"error":{"code":-32011,"message":"NotFound","data":{"kind":"event"}}`) {
 		s.mark("termination taken")
 	}
-	s.finishAfter(ctx, 10*time.Second)
+	finishAfterRefusal("terminated", wire.NotFound)(ctx, s)
 }
 
 func marked(what, expected string) func(s *stage) error {

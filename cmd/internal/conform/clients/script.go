@@ -3,6 +3,7 @@ package clients
 import (
 	"context"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
@@ -55,7 +56,16 @@ func (c *channel) openFirst() bool {
 		return false
 	}
 	c.s.addSilent()
-	return c.keepOpen(nil, heartbeatInterval) && c.heartbeat(c.s.head())
+	return c.keepOpen(nil, c.s.heartbeat) && c.heartbeat(c.s.head())
+}
+
+// cutInMessage ends the connection within an event, before its message is complete.
+func (c *channel) cutInMessage() {
+	c.s.emit()
+	e, _, _ := c.s.entryAt(c.s.head())
+	text := usualFraming.format(`{"jsonrpc":"2.0","method":"` + wire.NotificationEvent + `","params":{` + e.members)
+	c.raw(text[:1+c.s.draw.For("cut").IntN(len(text)-3)])
+	c.cut()
 }
 
 // cut ends the connection.
@@ -87,7 +97,7 @@ func (s *stage) isFollowing() bool {
 		all := s.eventRequests()
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		return len(all) > 0 && all[0].done
+		return slices.ContainsFunc(all, func(a *clientCall) bool { return a.done && !a.failed })
 	case wire.ModePush:
 		_, ok := s.markTime("streaming")
 		return ok
@@ -173,6 +183,22 @@ func finishLater(mark string, d time.Duration) func(ctx context.Context, s *stag
 	}
 }
 
+// finishAfterRefusal returns a function that ends the scene when the client has requested events again after a mark, or
+// some time after the mark. The client may take longer after NotFound, because it lists the types before.
+func finishAfterRefusal(mark string, kind wire.Kind) func(ctx context.Context, s *stage) {
+	if kind != wire.NotFound {
+		return finishLater(mark, 8*time.Second)
+	}
+	return func(ctx context.Context, s *stage) {
+		ctx, cancel := context.WithTimeout(ctx, s.run.patience(40*time.Second))
+		defer cancel()
+		if s.waitUntil(ctx, func() bool { _, ok := s.markTime(mark); return ok && len(s.requestsSince(mark, methodOf(s.mode))) > 0 }) {
+			s.finishAfter(ctx, 300*time.Millisecond)
+		}
+		s.finish()
+	}
+}
+
 // awaitOutput gives the program time to print something after a mark, and records a mark if it did.
 func (s *stage) awaitOutput(ctx context.Context, what string) {
 	at, _ := s.markTime(what)
@@ -191,7 +217,7 @@ func expectHandledOnce(s *stage) error {
 		switch n := s.taken[e.id]; {
 		case e.id == "":
 		case n == 0:
-			return newViolation(s.lastRequest(), "each event to be handled: a line with "+e.id, "none in %s", s.handledIn())
+			return newViolation(s.lastRequest(), "each event to be handled: "+e.form+", a line with "+e.id, "none in %s", s.handledIn())
 		case n > 1:
 			return newViolation(s.lastRequest(), "each event to be handled once: a line with "+e.id, "%d in %s", n, s.handledIn())
 		}
@@ -235,6 +261,9 @@ func expectResume(n int, pos func(s *stage) int) func(s *stage) error {
 			return newViolation(s.lastRequest(), "another "+method, "%d of them", len(s.eventRequests()))
 		}
 		want := pos(s)
+		if want > s.head() {
+			return newViolation(a, "the client to come so far", "it did not")
+		}
 		text, ok := a.cursor()
 		if !ok {
 			return newViolation(a, "cursor "+s.cursorAt(want)+", the last that was given", "null: what occurred meanwhile is lost")

@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/mcpe-gen/mcpe-gen/cmd/internal/conform/draw"
 	"github.com/mcpe-gen/mcpe-gen/cmd/internal/conform/handled"
 	"github.com/mcpe-gen/mcpe-gen/cmd/internal/conform/verdict"
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
@@ -50,6 +51,7 @@ type clientCall struct {
 	ended     time.Duration
 	done      bool
 	abandoned bool
+	failed    bool // the server failed it
 }
 
 // cursor returns the cursor in the params. It returns false if the cursor is null, absent or not a string.
@@ -61,8 +63,9 @@ func (a *clientCall) cursor() (text string, ok bool) {
 // A reply answers a request.
 type reply func(w http.ResponseWriter, r *http.Request)
 
-// An entry is a position of the log. Its id is "" if no event occurred.
-type entry struct{ cursor, id string }
+// An entry is a position of the log. Its id is "" if no event occurred. form describes the event, and members are its
+// JSON members without the cursor.
+type entry struct{ cursor, id, form, members string }
 
 // A stage plays a scene. It contains the scene's server, its event log and the client's requests.
 type stage struct {
@@ -70,6 +73,9 @@ type stage struct {
 	run  *run
 	url  string
 	mode string
+	draw *draw.Source
+	// heartbeat is the interval between heartbeats.
+	heartbeat time.Duration
 
 	began time.Time
 	over  chan struct{}
@@ -112,6 +118,8 @@ func newStage(r *run, sc scene) *stage {
 		sessions: map[string]string{}, conns: map[net.Conn]bool{}, odd: map[string]*clientCall{}, headers: map[string]*badRequest{}, hooks: map[string]*hook{},
 		counts: map[string]int{}, marks: map[string]time.Duration{}, marked: map[string]int{}, taken: map[string]int{}, origin: newToken() + sc.cursorEnd}
 	s.known[s.origin] = 0
+	s.draw = r.source.For(sc.name)
+	s.heartbeat = time.Duration(700+s.draw.For("heartbeat").IntN(600)) * time.Millisecond
 	s.out.isEvent, s.diag.isEvent = s.isEvent, s.isEvent
 	return s
 }
@@ -252,7 +260,7 @@ func (s *stage) countHandled() (map[string]int, error) {
 	s.mu.Lock()
 	var ids []string
 	for _, e := range s.log {
-		if e.id != "" {
+		if e.id != "" && !slices.Contains(ids, e.id) {
 			ids = append(ids, e.id)
 		}
 	}
@@ -331,17 +339,21 @@ func (s *stage) notifyLocked() {
 
 // emit adds an event to the log and returns its eventId. addSilent adds a position without an event.
 func (s *stage) emit() string {
-	id := newToken()
-	s.add(id)
-	return id
+	e := newEvent()
+	s.add(entry{id: e.id, form: e.form, members: e.members(s.draw.For(e.id))})
+	return e.id
 }
 
-func (s *stage) addSilent() { s.add("") }
+func (s *stage) addSilent() { s.add(entry{}) }
 
-func (s *stage) add(id string) {
+// add adds an entry with a new cursor to the log.
+func (s *stage) add(e entry) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	e := entry{cursor: newToken() + s.cursorEnd, id: id}
+	e.cursor = newToken() + s.cursorEnd
+	if s.drawsCursors {
+		e.cursor = cursorTexts(s.draw.For("cursors"))[len(s.log)]
+	}
 	s.log = append(s.log, e)
 	s.known[e.cursor] = len(s.log)
 	s.notifyLocked()
@@ -372,9 +384,9 @@ func (s *stage) cursorAt(pos int) string {
 		return "null"
 	}
 	if pos == 0 {
-		return fmt.Sprintf("%q", s.origin)
+		return quote(s.origin)
 	}
-	return fmt.Sprintf("%q", s.log[pos-1].cursor)
+	return quote(s.log[pos-1].cursor)
 }
 
 // startOf returns the position at which a request begins, which is that of its cursor or, without a cursor, the head.

@@ -4,14 +4,10 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"strings"
 	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
-
-// heartbeatInterval is the interval between heartbeats of a stream.
-const heartbeatInterval = time.Second
 
 // A channel is an open stream. Its methods report whether it is still open.
 type channel struct {
@@ -27,7 +23,7 @@ type channel struct {
 // channel returns a reply that is a stream. play writes the stream, which ends when play returns.
 func (s *stage) channel(a *clientCall, play func(c *channel)) reply {
 	return func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Content-Type", "text/event-stream")
+		w.Header().Set(headerContentType, s.contentType("text/event-stream"))
 		play(&channel{s: s, a: a, w: w, r: r, ok: true})
 	}
 }
@@ -46,7 +42,7 @@ func (c *channel) frame(text string) bool {
 	if c.s.writeMessage != nil {
 		return c.s.writeMessage(c, text)
 	}
-	return c.raw("event: message\ndata: " + text + "\n\n")
+	return c.raw(usualFraming.format(text))
 }
 
 // notify writes a notification. members contains the JSON members of its params, without braces.
@@ -72,8 +68,7 @@ func (c *channel) sendEvent(pos int) bool {
 	if !ok || e.id == "" {
 		return c.ok
 	}
-	text := c.s.occurrence(e, pos, c.s.cursorAt(pos))
-	if !c.notify(wire.NotificationEvent, strings.TrimSuffix(strings.TrimPrefix(text, "{"), "}")) {
+	if !c.notify(wire.NotificationEvent, e.members+`,"cursor":`+c.s.cursorAt(pos)) {
 		return false
 	}
 	c.s.mark("sent " + e.id)
@@ -133,7 +128,7 @@ func (c *channel) keepOpen(stop <-chan struct{}, d time.Duration) bool {
 
 // writeEvents writes heartbeats and the events after a position until the client disconnects or stop is closed.
 func (c *channel) writeEvents(pos int, stop <-chan struct{}) {
-	ticker := time.NewTicker(heartbeatInterval)
+	ticker := time.NewTicker(c.s.heartbeat)
 	defer ticker.Stop()
 	for c.isOpen() {
 		if _, ok, _ := c.s.entryAt(pos + 1); ok {

@@ -14,6 +14,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+	"unicode"
 
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
@@ -29,6 +30,7 @@ type wrongClient struct {
 
 	mu     sync.Mutex
 	seen   map[string]bool
+	order  []string // of seen ids
 	cursor json.RawMessage
 }
 
@@ -106,8 +108,16 @@ func (w *wrongClient) send(ctx context.Context, method string, params map[string
 	}
 	if res.StatusCode != http.StatusOK {
 		res.Body.Close()
-		seconds, _ := strconv.Atoi(res.Header.Get("Retry-After"))
-		return nil, &rpcError{status: res.StatusCode, after: time.Duration(seconds) * time.Second}
+		seconds, failed := strconv.Atoi(res.Header.Get("Retry-After"))
+		after := time.Duration(seconds) * time.Second
+		if at, err := http.ParseTime(res.Header.Get("Retry-After")); failed != nil && err == nil && !w.is("reads-retry-after-seconds-only") {
+			after = time.Until(at)
+		}
+		return nil, &rpcError{status: res.StatusCode, after: after}
+	}
+	if w.is("requires-exact-content-type") && strings.Contains(res.Header.Get("Content-Type"), ";") {
+		res.Body.Close()
+		return nil, errBad
 	}
 	return res, nil
 }
@@ -168,6 +178,9 @@ func (w *wrongClient) run(ctx context.Context) error {
 	var mode string
 	for mode == "" {
 		if mode, err = w.list(ctx); err != nil && w.is("silent-on-malformed-list") {
+			<-ctx.Done()
+		}
+		if err != nil && w.is("hangs-after-start-failure") {
 			<-ctx.Done()
 		}
 		if err != nil && !w.bear(ctx, err, time.Second) {
@@ -254,8 +267,23 @@ func (w *wrongClient) following() map[string]any {
 		cursor = "0"
 	case w.is("changes-cursors"):
 		cursor = json.RawMessage(strings.ToLower(string(w.cursor)))
+	case w.is("sends-numeric-cursors"):
+		if n, err := strconv.ParseFloat(strings.Trim(string(w.cursor), `"`), 64); err == nil && len(w.cursor) > 18 {
+			cursor = n
+		}
+	case w.is("trims-cursors"):
+		cursor = trimmed(w.cursor)
 	}
 	return map[string]any{"name": name, "cursor": cursor}
+}
+
+// trimmed returns a cursor without white space around it.
+func trimmed(cursor json.RawMessage) any {
+	var text string
+	if string(cursor) == "null" || json.Unmarshal(cursor, &text) != nil {
+		return cursor
+	}
+	return strings.TrimSpace(text)
 }
 
 // at moves the cursor.
@@ -274,12 +302,28 @@ func (w *wrongClient) take(raw json.RawMessage) bool {
 	if json.Unmarshal(raw, &e) != nil || json.Unmarshal(e["eventId"], &id) != nil || w.is("drops-unknown-members") && e["x-nobody"] != nil {
 		return false
 	}
+	if w.refusesForm(raw, e) {
+		return false
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.seen[id] && !w.is("handles-repeats") || w.is("handles-nothing") {
+	key := id
+	switch w.fault {
+	case "ignores-case-of-ids":
+		key = strings.ToUpper(id)
+	case "compares-encoded-ids":
+		id = strings.Trim(string(e["eventId"]), `"`)
+	case "truncates-ids":
+		key = id[:min(len(id), 20)]
+	}
+	if w.seen[key] && !w.is("handles-repeats") || w.is("handles-nothing") {
 		return true
 	}
-	w.seen[id] = true
+	if w.order = append(w.order, key); w.is("remembers-ten-ids") && len(w.order) > 10 {
+		delete(w.seen, w.order[0])
+		w.order = w.order[1:]
+	}
+	w.seen[key] = true
 	fmt.Fprintln(w.stdout, id)
 	if w.is("handles-twice") {
 		fmt.Fprintln(w.stdout, id)
@@ -288,6 +332,31 @@ func (w *wrongClient) take(raw json.RawMessage) bool {
 		w.cursor = cursor
 	}
 	return true
+}
+
+// refusesForm reports whether a fault makes the client drop a valid event because of its form.
+func (w *wrongClient) refusesForm(raw json.RawMessage, e map[string]json.RawMessage) bool {
+	switch w.fault {
+	case "requires-data-members":
+		return string(e["data"]) == "{}"
+	case "reads-utc-timestamps-only":
+		return !strings.HasSuffix(string(e["timestamp"]), `Z"`)
+	case "reads-data-as-integers":
+		return strings.Contains(string(e["data"]), "1e300")
+	case "reads-8-kib":
+		return len(raw) > 8<<10
+	case "reads-64-kib":
+		return len(raw) > 64<<10
+	case "drops-old-events":
+		return strings.Contains(string(e["timestamp"]), "1999")
+	case "reads-ascii-only":
+		return strings.ContainsFunc(string(e["data"]), func(r rune) bool { return r > unicode.MaxASCII })
+	case "requires-own-members":
+		return e["version"] != nil
+	case "matches-id-pattern":
+		return strings.Contains(string(e["eventId"]), "/")
+	}
+	return false
 }
 
 func (w *wrongClient) gap() {
@@ -336,6 +405,9 @@ func (w *wrongClient) failed(ctx context.Context, err error, n int) (again bool,
 	w.interrupted()
 	pause := 500 * time.Millisecond << min(n-1, 4)
 	rpc, ok := errors.AsType[*rpcError](err)
+	if w.is("hangs-after-start-failure") && string(w.cursor) == "null" {
+		<-ctx.Done()
+	}
 	switch {
 	case ok && rpc.Code != 0:
 		if again, end := w.refused(ctx, rpc.Code); !again {
@@ -377,8 +449,15 @@ func (w *wrongClient) poll(ctx context.Context) error {
 		if more && w.is("drops-last-of-page") {
 			all = all[:len(all)-1]
 		}
+		truncated := string(got["truncated"]) == "true"
+		if truncated && w.is("drops-truncated-pages") {
+			all = nil
+		}
 		for _, raw := range all {
 			odd = !w.take(raw) || odd
+		}
+		if odd && w.is("reads-8-kib", "reads-64-kib") {
+			continue
 		}
 		if more && w.is("reads-one-page") {
 			<-ctx.Done()
@@ -386,7 +465,6 @@ func (w *wrongClient) poll(ctx context.Context) error {
 		if odd && w.is("silent-on-malformed") {
 			<-ctx.Done()
 		}
-		truncated := string(got["truncated"]) == "true"
 		if truncated {
 			w.gap()
 		}

@@ -65,6 +65,9 @@ func (w *wrongClient) hook(ctx context.Context) error {
 		if err == nil && (json.Unmarshal(got["id"], &id) != nil || id == "") {
 			err = errBad
 		}
+		if err != nil && n > 0 && w.is("gives-up-refreshing") {
+			<-ctx.Done()
+		}
 		if err != nil {
 			failures++
 			if again, err := w.failed(ctx, err, failures); !again {
@@ -128,6 +131,10 @@ func (w *wrongClient) called(out http.ResponseWriter, r *http.Request, again cha
 			return
 		}
 	}
+	if w.is("requires-exact-content-type") && strings.Contains(r.Header.Get("Content-Type"), ";") {
+		out.WriteHeader(http.StatusUnsupportedMediaType)
+		return
+	}
 	var m map[string]json.RawMessage
 	_ = json.Unmarshal(body, &m)
 	var kind string
@@ -142,7 +149,7 @@ func (w *wrongClient) called(out http.ResponseWriter, r *http.Request, again cha
 		w.gap()
 	case kind == wire.EnvelopeTerminated && !w.is("ignores-terminations"):
 		again <- struct{}{}
-	case kind == "":
-		w.take(body)
+	case kind == "" && !w.take(body) && w.is("reads-8-kib", "reads-64-kib"):
+		out.WriteHeader(http.StatusRequestEntityTooLarge)
 	}
 }

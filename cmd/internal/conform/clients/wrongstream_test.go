@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"strings"
 	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
@@ -38,7 +39,7 @@ func (w *wrongClient) stream(parent context.Context) error {
 		cancel()
 		return err
 	}
-	if kind := res.Header.Get("Content-Type"); kind != "text/event-stream" {
+	if kind, _, _ := strings.Cut(res.Header.Get("Content-Type"), ";"); kind != "text/event-stream" {
 		defer res.Body.Close()
 		defer cancel()
 		var m struct {
@@ -123,7 +124,9 @@ func (w *wrongClient) stream(parent context.Context) error {
 				}
 			}
 		case wire.NotificationEvent:
-			w.take(mustJSON(m.Params))
+			if !w.take(mustJSON(m.Params)) && w.is("reads-8-kib", "reads-64-kib") {
+				return errBad
+			}
 		case wire.NotificationHeartbeat:
 			w.at(m.Params["cursor"])
 			if beats++; beats > 1 && !w.is("waits-minute") {

@@ -1,0 +1,221 @@
+package clients
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/mcpe-gen/mcpe-gen/cmd/internal/conform/draw"
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
+)
+
+// classScenes play correct servers whose messages are drawn from the classes of their requirements, in each mode.
+var classScenes = slices.Concat(
+	inModes(scene{name: "forms", maxDuration: 60 * time.Second, turn: onPoll(drawnPages), background: emitForms, checks: []check{
+		{name: "forms", id: "OCC-1", title: "The client accepts unusual events from %s", run: expectAllTaken},
+		{name: "forms-handled", id: "OCC-1", title: "The client handles unusual events from %s once", handled: true, run: expectHandledOnce}}}, wire.DeliveryModes...),
+	inModes(scene{name: "repeat", maxDuration: 60 * time.Second, turn: onStream(repeatStreams), background: emitRepeats, checks: []check{
+		{name: "repeat-handled", id: "CLI-2", title: "The client handles an event once that %s repeat after many others", handled: true, run: expectHandledOnce}}},
+		wire.DeliveryModes...),
+	inModes(scene{name: "content-type", misbehavesEarly: true, charset: true, maxDuration: 30 * time.Second, background: emitWhenFollowing(1), checks: []check{
+		{name: "content-type", id: "PUSH-11", title: "The client accepts a charset in the content types of %s", run: expectContinuation}}}, wire.DeliveryModes...),
+	inModes(scene{name: "start-failure", misbehavesEarly: true, maxDuration: 60 * time.Second, turn: failAtStart, background: emitWhenFollowing(1), checks: []check{
+		{name: "start-failure", id: "CLI-3", title: "The client continues after failures at the start of %s or reports them", run: bearsOrReports}}}, wire.DeliveryModes...),
+	inModes(scene{name: "cursors", drawsCursors: true, maxDuration: 90 * time.Second, turn: oneEventEach, background: emitBurst, checks: []check{
+		{name: "cursors", id: "CUR-1", title: "The client returns each cursor of %s", run: returnsCursors}}}, wire.ModePoll, wire.ModePush),
+	[]scene{{name: "sse-combined", mode: wire.ModePush, maxDuration: 90 * time.Second, writeMessage: writeCombined, turn: oneEventEach, background: emitBurst,
+		checks: []check{{name: "sse-combined", id: "PUSH-11", title: "The client accepts combined forms of server-sent events in parts", run: returnsCursors}}}},
+)
+
+// modeTexts maps a mode to the prefix of the names of its scenes and checks, and to its text in titles.
+var modeTexts = map[string]struct{ prefix, text string }{wire.ModePoll: {"poll", "polls"}, wire.ModePush: {"stream", "streams"}, wire.ModeWebhook: {"delivery", "webhooks"}}
+
+// inModes returns a scene for each mode.
+func inModes(sc scene, modes ...string) (all []scene) {
+	for _, mode := range modes {
+		one := sc
+		one.mode, one.name, one.checks = mode, modeTexts[mode].prefix+"-"+sc.name, slices.Clone(sc.checks)
+		for i, c := range one.checks {
+			one.checks[i].name, one.checks[i].title = modeTexts[mode].prefix+"-"+c.name, fmt.Sprintf(c.title, modeTexts[mode].text)
+		}
+		all = append(all, one)
+	}
+	return all
+}
+
+// emitForms emits an event of each form, in a drawn order and with drawn pauses.
+func emitForms(ctx context.Context, s *stage) {
+	if !s.waitUntil(ctx, s.isFollowing) {
+		return
+	}
+	forms, previous := s.draw.For("forms"), s.emit()
+	for _, form := range draw.Some(forms, len(eventForms), eventForms) {
+		e := newEvent()
+		form.apply(forms, e, previous)
+		e.form, previous = form.name, e.id
+		s.add(entry{id: e.id, form: e.form, members: e.members(forms)})
+		if !sleep(ctx, time.Duration(forms.IntN(3))*50*time.Millisecond) {
+			return
+		}
+	}
+	s.emit()
+	s.finishWhenRead(ctx)
+}
+
+// drawnPages replies with pages of drawn sizes.
+func drawnPages(s *stage, a *clientCall, n int) reply {
+	pos, stale := s.startOf(a)
+	return s.pageReply(a, pos, stale, pageOptions{lastPosition: 1 + s.draw.For(fmt.Sprint("page ", n)).IntN(5)})
+}
+
+// manyEvents is the number of events before repeated ones.
+const manyEvents = 25
+
+// emitRepeats emits many events, repeats drawn ones, and emits another.
+func emitRepeats(ctx context.Context, s *stage) {
+	if !s.waitUntil(ctx, s.isFollowing) {
+		return
+	}
+	var all []int
+	for i := range manyEvents {
+		s.emit()
+		all = append(all, i+1)
+	}
+	if s.mode != wire.ModePush && !s.waitUntil(ctx, func() bool { return s.hasEvent(manyEvents) }) {
+		return
+	}
+	for _, pos := range append(draw.Some(s.draw.For("repeats"), 4, all), 1, manyEvents) {
+		e, _, _ := s.entryAt(pos)
+		s.add(e)
+	}
+	s.emit()
+	s.finishWhenRead(ctx)
+}
+
+// repeatStreams disconnects the first stream after many events. The next one begins with the first event again.
+func repeatStreams(s *stage, c *channel, n int) bool {
+	if !c.active(0, false) {
+		return true
+	}
+	s.mark("streaming")
+	if n > 1 {
+		c.writeEvents(0, nil)
+		return true
+	}
+	if s.waitUntil(c.r.Context(), func() bool { return s.head() >= manyEvents }) {
+		for pos := 1; pos <= manyEvents && c.sendEvent(pos); pos++ {
+		}
+		c.cut()
+	}
+	return true
+}
+
+// failAtStart fails the first list and the first request for events.
+func failAtStart(s *stage, a *clientCall, n int) reply {
+	method := methodOf(s.mode)
+	if n > 1 || a.method != wire.MethodList && a.method != method {
+		return nil
+	}
+	all := append(failures(s.draw.For(a.method)), upstreamError(a))
+	if a.method == method {
+		s.mark("spoiled 1")
+	}
+	s.mark("spoiled 0")
+	return s.fail(a, draw.Pick(s.draw.For("start "+a.method), all))
+}
+
+// emitBurst emits as many events as there are different cursors.
+func emitBurst(ctx context.Context, s *stage) {
+	if !s.waitUntil(ctx, s.isFollowing) {
+		return
+	}
+	for range cursorCount {
+		s.emit()
+	}
+	s.finishWhenRead(ctx)
+}
+
+// oneEventEach sends one event with each page, and with each stream.
+func oneEventEach(s *stage, a *clientCall, n int) reply {
+	if a.method == wire.MethodPoll {
+		pos, stale := s.startOf(a)
+		return s.pageReply(a, pos, stale, pageOptions{lastPosition: 1})
+	}
+	return onStream(func(s *stage, c *channel, _ int) bool {
+		pos, stale := s.startOf(a)
+		if pos+1 >= cursorCount {
+			return false
+		}
+		if c.active(pos, stale) {
+			s.mark("streaming")
+			if s.waitUntil(c.r.Context(), func() bool { return s.head() == cursorCount }) && c.sendEvent(pos+1) {
+				c.writeResult()
+			}
+		}
+		return true
+	})(s, a, n)
+}
+
+// writeCombined writes a message in a drawn form, in two parts that end at a drawn byte.
+func writeCombined(c *channel, text string) bool {
+	form := c.s.draw.For(text[:min(len(text), 200)])
+	text = drawFraming(form).format(text)
+	at := 1 + form.IntN(len(text)-1)
+	return c.raw(text[:at]) && c.keepOpen(nil, partPause) && c.raw(text[at:])
+}
+
+// expectAllTaken checks that each event has reached the client.
+func expectAllTaken(s *stage) error {
+	for pos := 1; pos <= s.head(); pos++ {
+		if e, _, _ := s.entryAt(pos); e.id != "" && !s.hasEvent(pos) {
+			return newViolation(s.lastRequest(), "the client to accept each event: "+e.form, "it has not accepted %s", e.id)
+		}
+	}
+	if s.mode == wire.ModePush {
+		return sameStream(s)
+	}
+	return expectContinuation(s)
+}
+
+// returnsCursors checks that the client has sent each cursor that ended a page or a stream.
+func returnsCursors(s *stage) error {
+	sent := map[string]bool{}
+	for _, a := range s.eventRequests() {
+		if text, ok := a.cursor(); ok {
+			sent[text] = true
+		}
+	}
+	for pos := 1; pos < cursorCount; pos++ {
+		e, ok, _ := s.entryAt(pos)
+		if !ok {
+			return newViolation(s.lastRequest(), "the client to come so far", "it did not")
+		}
+		if !sent[e.cursor] {
+			return newViolation(s.lastRequest(), methodOf(s.mode)+" with cursor "+s.cursorAt(pos), "none with it")
+		}
+	}
+	return nil
+}
+
+// failRefreshes fails two refreshes.
+func failRefreshes(s *stage, a *clientCall, n int) reply {
+	if a.method != wire.MethodSubscribe || n != 2 && n != 3 {
+		return nil
+	}
+	return s.fail(a, failures(s.draw.For("refreshes"))[n-2])
+}
+
+// awaitRepeatedRefresh emits an event once a refresh succeeds after two failures.
+func awaitRepeatedRefresh(ctx context.Context, s *stage) {
+	if s.waitUntil(ctx, func() bool { return len(s.eventRequests()) > 3 && s.isFollowing() }) {
+		s.emit()
+		s.finishWhenRead(ctx)
+	}
+}
+
+// busyStatus returns a drawn status of a server that limits requests.
+func (s *stage) busyStatus(what string) int {
+	return draw.Pick(s.draw.For(what), []int{http.StatusServiceUnavailable, http.StatusTooManyRequests})
+}
