@@ -21,9 +21,6 @@ var pollScenes = []scene{
 		{name: "poll-truncated", id: "CLI-3", title: "The client continues from the cursor of a truncated page", run: expectResume(5, func(s *stage) int { return s.head() })},
 		{name: "poll-truncated-handled", id: "CLI-2", title: "The client handles the events of a truncated page", handled: true, run: expectHandledOnce},
 		{name: "poll-gap", id: "CLI-2", title: "The client reports a gap in a poll", advice: true, run: expectReport("truncated")}}},
-	{name: "poll-pages", mode: wire.ModePoll, maxDuration: 60 * time.Second, turn: onPoll(fullPages), background: emitAfter("last page"), checks: []check{
-		{name: "poll-pages", id: "CLI-3", title: "The client reads pages until hasMore is false", run: expectContinuation},
-		{name: "poll-pages-handled", id: "CLI-2", title: "The client handles each event of full pages once", handled: true, run: expectHandledOnce}}},
 	{name: "poll-null-cursor", mode: wire.ModePoll, replayless: true, maxDuration: 60 * time.Second, turn: onPoll(cursorless), checks: []check{
 		{name: "poll-null-cursor", id: "CLI-6", title: "The client does not send a null cursor as text", run: expectNoCursor(3)}}},
 	{name: "poll-failure", mode: wire.ModePoll, maxDuration: 90 * time.Second, turn: onPoll(failPolls), background: emitAfter("failed 4"), checks: []check{
@@ -73,25 +70,6 @@ func paces(s *stage, a *clientCall, n int) reply {
 		s.finish()
 	}
 	return nil
-}
-
-// pageSize is the number of events in a full page. fullPageCount is the number of full pages with hasMore.
-const pageSize, fullPageCount = 3, 3
-
-// fullPages replies with full pages that have hasMore set, and a last page without it.
-func fullPages(s *stage, a *clientCall, n int) reply {
-	pos, stale := s.startOf(a)
-	if n == 1 {
-		first := s.pageReply(a, pos, stale, pageOptions{nextPollMs: 100})
-		for range (fullPageCount + 1) * pageSize {
-			s.emit()
-		}
-		return first
-	}
-	if pos+pageSize >= (fullPageCount+1)*pageSize {
-		s.mark("last page")
-	}
-	return s.pageReply(a, pos, stale, pageOptions{lastPosition: pageSize})
 }
 
 // awaitReport waits for the program to report a truncated page.
