@@ -94,7 +94,7 @@ func emitRepeats(ctx context.Context, s *stage) {
 	s.finishWhenRead(ctx)
 }
 
-// repeatStreams disconnects the first stream after many events. The next one begins with the first event again.
+// repeatStreams disconnects the first stream after many events. The next one repeats all events.
 func repeatStreams(s *stage, c *channel, n int) bool {
 	if !c.active(0, false) {
 		return true

@@ -131,8 +131,8 @@ func holdSecond(s *stage, a *clientCall, n int) reply {
 	}
 }
 
-// refusingScene returns a scene with a server that refuses the second poll, and with Forbidden all later ones too. The
-// scene has the name of its first check.
+// refusingScene returns a scene with a server that refuses the second poll. If kind is Forbidden, it also refuses all
+// later ones. The scene has the name of its first check.
 func refusingScene(family wire.Dialect, kind wire.Kind, checks ...check) scene {
 	return scene{name: checks[0].name, mode: wire.ModePoll, maxDuration: 60 * time.Second, checks: checks, background: finishAfterRefusal("refused", kind),
 		turn: onPoll(func(s *stage, a *clientCall, n int) reply {
