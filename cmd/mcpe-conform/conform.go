@@ -114,6 +114,7 @@ func newRoot(c *command) *cobra.Command {
 			if !cmd.Flags().Changed("seed") {
 				o.Seed = uint64(rand.Uint32())
 			}
+			hooks.Seed, players.Seed = o.Seed, o.Seed
 			if isClient {
 				if err := refuseFlags(cmd, slices.Concat(serverOnly, receiverOnly, []string{"event", "receiver"}), "--%s does not go with --client"); err != nil {
 					return err

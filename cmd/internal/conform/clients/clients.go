@@ -182,7 +182,7 @@ func Run(ctx context.Context, o Options) (*verdict.Report, error) {
 		return nil, err
 	}
 	stages = append(stages, more...)
-	report := &verdict.Report{Target: r.name()}
+	report := &verdict.Report{Target: r.name(), Seed: r.o.Seed}
 	for _, s := range stages {
 		report.Findings = append(report.Findings, s.judge(ctx)...)
 	}

@@ -221,7 +221,7 @@ func Run(ctx context.Context, o Options) (*verdict.Report, error) {
 		}
 		return nil, err
 	}
-	report := &verdict.Report{Target: peer.Target{URL: o.URL}.String()}
+	report := &verdict.Report{Target: peer.Target{URL: o.URL}.String(), Seed: o.Seed}
 	all, source := checks(), draw.New(o.Seed)
 	for i, c := range all {
 		r.currentCheck, r.name, r.draw = i, c.name, source.For(c.name)
