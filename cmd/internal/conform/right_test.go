@@ -20,6 +20,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/cmd/internal/conform/verdict"
 	"github.com/mcpe-gen/mcpe-gen/cmd/internal/conform/wrongserver"
 	"github.com/mcpe-gen/mcpe-gen/internal/memnet"
+	"github.com/mcpe-gen/mcpe-gen/internal/testkit/sampletest"
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
@@ -50,7 +51,7 @@ func TestRightServer(t *testing.T) {
 				const host = "127.0.0.1" // the server looks names up
 				n := &site{t: t}
 				o := n.options(right(t, n, c.plain))
-				o.Revision, o.OtherToken, o.door = c.revision, other, n.door(host)
+				o.Revision, o.OtherToken, o.door, o.Seed = c.revision, other, n.door(host), sampletest.Rand(t).Uint64()
 				if !c.plain {
 					o.selectsCheck = func(c check) bool { return c.needs&needPoll != 0 }
 				}
@@ -120,7 +121,7 @@ func TestPermitted(t *testing.T) {
 					h = tt.wrap(h)
 				}
 				o := n.options(h)
-				o.door, o.OtherToken = n.door(hookHost), other
+				o.door, o.OtherToken, o.Seed = n.door(hookHost), other, sampletest.Rand(t).Uint64()
 				report := judge(t, o)
 				if report.Failed+report.Advised > 0 {
 					t.Error(text(report))
