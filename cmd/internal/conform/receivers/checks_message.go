@@ -113,7 +113,7 @@ func padded(r *run, e message, size int) message {
 	if size == 0 {
 		return e
 	}
-	at := time.Now().UTC().Format(time.RFC3339)
+	at := time.Now().UTC().Format(time.RFC3339Nano)
 	pad := func(n int) []byte {
 		return r.occurrence(e.id, map[string]any{"timestamp": at, "_meta": map[string]any{"pad": strings.Repeat("x", n)}})
 	}

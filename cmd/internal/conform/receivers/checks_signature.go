@@ -35,7 +35,7 @@ var signatureChecks = []check{
 		run: accepts(at(-290, -290), at(-1, 2), at(1, 1), at(290, 290), at(-290, 290), at(-290, 290))},
 	{name: "timestamp-old", id: "CLI-5", title: "The receiver refuses an event that is more than five minutes old",
 		run: refuses(at(-310, -310), at(-3600, -310), at(-1_000_000, -3600))},
-	{name: "timestamp-ahead", id: "CLI-5", title: "The receiver refuses an event that is more than five minutes ahead",
+	{name: "timestamp-ahead", id: "CLI-5", title: "The receiver refuses an event that is more than five minutes ahead", advice: true,
 		run: refuses(at(310, 310), at(310, 3600), at(3600, 1_000_000))},
 	{name: "timestamp-malformed", id: "HOOK-2", title: "The receiver refuses a timestamp that is not a number of seconds",
 		run: refuses(stamps("", "now", "-"))},

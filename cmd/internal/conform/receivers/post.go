@@ -118,6 +118,11 @@ func (m message) with(name, value string) message {
 	return m
 }
 
+// isChallenge reports whether the message is a verification.
+func (m message) isChallenge() bool {
+	return strings.HasPrefix(m.header[wire.HeaderWebhookID], "msg_"+wire.EnvelopeVerification)
+}
+
 // mac returns the HMAC of the message's signature.
 func (m message) mac() []byte {
 	mac, _ := base64.StdEncoding.DecodeString(strings.TrimPrefix(m.header[wire.HeaderWebhookSignature], "v1,"))
@@ -178,19 +183,18 @@ func (m message) reportText() []byte {
 // post sends the message and returns the response. It repeats the message while the receiver starts, and as often
 // as a server if the receiver limits requests. It returns an error if no response arrives in time.
 func (r *run) post(ctx context.Context, m message) (*exchange, error) {
-	end := time.Now().Add(r.o.pace.ready)
 	for limited := 0; ; {
 		x, err := r.send(ctx, m)
 		unready := err == nil && x.status >= http.StatusBadGateway && x.status <= http.StatusGatewayTimeout
-		if !unready || time.Now().After(end) {
-			r.ready.Store(true)
+		if !unready && !m.isChallenge() || time.Now().After(r.readyBy) {
+			r.ready.Store(true) // a receiver may respond to challenges before it can store events
 		}
 		limits := err == nil && x.status == http.StatusTooManyRequests
 		pause := readyPause
 		switch ready := r.ready.Load(); {
 		case limits && limited == maxLimited:
 			return x, verdict.Unjudgedf("the receiver limits requests: %d, again after Retry-After", x.status)
-		case ready && !limits && (limited > 0 || !unready || x.header.Get("Retry-After") == ""):
+		case !limits && (!unready || ready && (limited > 0 || x.header.Get("Retry-After") == "")):
 			return x, err
 		case ready:
 			limited, pause = limited+1, retryAfter(x.header)
@@ -356,6 +360,8 @@ func (r *run) awaitServer(ctx context.Context) error {
 	for {
 		c, err := r.o.dial(ctx, "tcp", host)
 		if err == nil {
+			r.ready.Store(false)
+			r.readyBy = time.Now().Add(r.o.pace.ready)
 			return c.Close()
 		}
 		err = fmt.Errorf("connecting to %s: %w", host, err)

@@ -167,8 +167,9 @@ type run struct {
 	// whether the receiver has accepted any correct message.
 	mistaken string
 	accepted bool
-	// ready reports whether the receiver has started.
-	ready atomic.Bool
+	// ready reports whether the receiver has started. It must be ready by readyBy.
+	ready   atomic.Bool
+	readyBy time.Time
 
 	mu sync.Mutex
 	// last is the latest exchange. A check that fails without a response reports it.

@@ -195,7 +195,7 @@ func (w *wrong) answer(req *http.Request) (int, string) {
 		return choose(w, 400, 422, 500), ""
 	}
 	w.mu.Lock()
-	over := w.over && !w.is("goes-on-after-termination")
+	over := w.over
 	w.mu.Unlock()
 	if over {
 		return 404, ""
