@@ -14,9 +14,6 @@ type frames struct {
 	begun bool
 }
 
-// comment stands for a comment, which a client with a fault takes for a heartbeat.
-const comment = ": comment"
-
 func (w *wrongClient) newFrames(body io.Reader) *frames {
 	if w.is("takes-parts-for-messages") {
 		body = ender{body}
@@ -44,7 +41,7 @@ func (e ender) Read(b []byte) (int, error) {
 	return n + copy(b[n:], "\n\n"), err
 }
 
-// next returns the data of the next event, or comment.
+// next returns the data of the next event.
 func (f *frames) next() (data string, ok bool) {
 	var lines []string
 	kind, named := "message", false
@@ -73,8 +70,6 @@ func (f *frames) next() (data string, ok bool) {
 			return strings.Join(lines, "\n"), true
 		case line == "":
 			lines, kind, named = nil, "message", false
-		case field == "" && f.w.is("comments-heartbeats"):
-			return comment, true
 		case field == "" && f.w.is("comments-end-message"):
 			lines = nil
 		case field == "event":

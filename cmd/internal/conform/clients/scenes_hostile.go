@@ -16,28 +16,24 @@ import (
 // hostileScenes send invalid responses from package hostileserver. A client may ignore some of them, and may report
 // others and stop. A valid response follows each invalid one.
 var hostileScenes = []scene{
-	hostileScene("poll-odd", wire.ModePoll, wire.MethodPoll, true, "CLI-3", "The client continues after unusual pages"),
-	hostileScene("poll-malformed", wire.ModePoll, wire.MethodPoll, false, "CLI-3", "The client continues after malformed pages or reports them"),
-	hostileScene("stream-odd", wire.ModePush, wire.MethodStream, true, "CLI-4", "The client continues after unusual streams"),
-	hostileScene("stream-malformed", wire.ModePush, wire.MethodStream, false, "CLI-4", "The client continues after malformed streams or reports them"),
-	hostileScene("subscribe-odd", wire.ModeWebhook, wire.MethodSubscribe, true, "CLI-5", "The client continues after unusual grants"),
-	hostileScene("subscribe-malformed", wire.ModeWebhook, wire.MethodSubscribe, false, "CLI-5", "The client continues after malformed grants or reports them"),
-	hostileScene("list-malformed", "", wire.MethodList, false, "CLI-1", "The client continues after malformed lists or reports them"),
+	hostileScene("poll-malformed", wire.ModePoll, wire.MethodPoll, "CLI-3", "The client continues after malformed pages or reports them"),
+	hostileScene("stream-malformed", wire.ModePush, wire.MethodStream, "CLI-4", "The client continues after malformed streams or reports them"),
+	hostileScene("subscribe-malformed", wire.ModeWebhook, wire.MethodSubscribe, "CLI-5", "The client continues after malformed grants or reports them"),
+	hostileScene("list-malformed", "", wire.MethodList, "CLI-1", "The client continues after malformed lists or reports them"),
 }
 
 // maxSpoiled is the number of responses that a scene makes invalid.
-const maxSpoiled = 6
+const maxSpoiled = 8
 
 // maxReadTime is how long a client may take to read a response.
 const maxReadTime = 500 * time.Millisecond
 
-// hostileScene returns a scene with invalid responses to a method. harmless selects the cases that are marked as
-// harmless, or all others.
-func hostileScene(name, mode, method string, harmless bool, id, title string) scene {
+// hostileScene returns a scene with invalid responses to a method.
+func hostileScene(name, mode, method, id, title string) scene {
 	var cases []hostileserver.Case
 	for _, c := range hostileserver.Cases() {
 		// Other scenes cover held connections and permanent refusals, and after an accepted request a client may wait.
-		if c.Method == method && c.Harmless == harmless && !c.Hold && c.Status/100 != 4 && c.Status != http.StatusAccepted && c.Status != http.StatusNoContent && !isLongWait(c) {
+		if c.Method == method && !c.Hold && c.Status/100 != 4 && c.Status != http.StatusAccepted && c.Status != http.StatusNoContent && !isLongWait(c) {
 			cases = append(cases, c)
 		}
 	}
@@ -58,14 +54,14 @@ func hostileScene(name, mode, method string, harmless bool, id, title string) sc
 	case wire.MethodPoll:
 		last = fmt.Sprint("spoiled ", len(spread)-1)
 	}
-	sc := scene{name: name, mode: mode, misbehavesEarly: method == wire.MethodList, maxDuration: 60 * time.Second, grant: 3 * time.Second, acceptsHostile: true,
+	return scene{name: name, mode: mode, misbehavesEarly: method == wire.MethodList, maxDuration: 60 * time.Second, grant: 3 * time.Second, acceptsHostile: true,
 		turn: func(s *stage, a *clientCall, n int) reply {
 			i := n - first
 			if a.method != method || i < 0 || i%step != 0 || i/step >= len(spread) {
 				return nil
 			}
 			c := spread[i/step]
-			if harmless && !a.legacy {
+			if !a.legacy {
 				// Add resultType, so that the answer is wrong in only one way.
 				c.Message = strings.Replace(c.Message, `"result":{`, `"result":{"resultType":"complete",`, 1)
 			}
@@ -80,21 +76,15 @@ func hostileScene(name, mode, method string, harmless bool, id, title string) sc
 			}
 		},
 		background: func(ctx context.Context, s *stage) {
-			// Deliveries continue whatever happens to a refresh; the client has to repeat a refused subscribe.
-			again := func() bool { return method != wire.MethodSubscribe || harmless || len(s.eventRequests()) > first }
+			again := func() bool { return method != wire.MethodSubscribe || len(s.eventRequests()) > first }
 			spoiled := s.waitUntil(ctx, func() bool { _, ok := s.markTime(last); return ok && again() })
 			// Give the client time to read the spoiled answer: it may end because of it.
 			if spoiled && sleep(ctx, maxReadTime) && s.waitUntil(ctx, s.isFollowing) {
 				s.emit()
 				s.finishWhenRead(ctx)
 			}
-		}}
-	if harmless {
-		sc.checks = []check{{name: name, id: id, title: title, run: nameResponse(expectContinuation)}}
-	} else {
-		sc.checks = []check{{name: name, id: id, title: title, run: nameResponse(bearsOrReports)}}
-	}
-	return sc
+		},
+		checks: []check{{name: name, id: id, title: title, run: bearsOrReports}}}
 }
 
 // isLongWait reports whether a client that obeys the response waits longer than the scene lasts.
@@ -102,17 +92,8 @@ func isLongWait(c hostileserver.Case) bool {
 	return strings.HasPrefix(c.Name, "wait ") || strings.HasPrefix(c.Name, "unavailable for ")
 }
 
-// nameResponse returns a check that adds the name of the last invalid response to a violation.
-func nameResponse(judge func(s *stage) error) func(s *stage) error {
-	return func(s *stage) error {
-		err := judge(s)
-		if v, ok := errors.AsType[*verdict.Violation](err); ok && s.lastInvalid != "" {
-			v.Got += "; the last answer that was spoiled: " + s.lastInvalid
-		}
-		return err
-	}
-}
-
+// bearsOrReports checks that the client continues, or ends or prints something after the last invalid response. A
+// violation has the name of that response.
 func bearsOrReports(s *stage) error {
 	err := expectContinuation(s)
 	var last time.Duration
@@ -123,6 +104,9 @@ func bearsOrReports(s *stage) error {
 	}
 	if err != nil && s.hasReported(last) {
 		return nil
+	}
+	if v, ok := errors.AsType[*verdict.Violation](err); ok && s.lastInvalid != "" {
+		v.Got += "; the last answer that was spoiled: " + s.lastInvalid
 	}
 	return err
 }

@@ -38,8 +38,6 @@ var pushScenes = []scene{
 		{name: "stream-silent-interval", id: "CLI-4", title: "The client detects a silent stream by its earlier heartbeats", advice: true, run: expectReopened(8 * time.Second)},
 		{name: "stream-silent-resume", id: "CLI-4", title: "The client reopens a silent stream at the last cursor", run: expectResume(2, fixedPosition(3))},
 		{name: "stream-silent-cancel", id: "PUSH-8", title: "The client cancels an abandoned stream", run: cancelled}}},
-	{name: "stream-comment", mode: wire.ModePush, maxDuration: maxSilence + 15*time.Second, background: emitAfter("again"), turn: onStream(comments), checks: []check{
-		{name: "stream-comment", id: "CLI-4", title: "The client does not take a comment for a heartbeat", run: expectReopened(maxSilence)}}},
 	{name: "stream-null-cursor", mode: wire.ModePush, replayless: true, maxDuration: 25 * time.Second, background: emitAfter("left"),
 		turn: onStream(endFirstStream((*channel).cut)), checks: []check{
 			{name: "stream-null-cursor", id: "CLI-6", title: "The client reopens a stream without cursors without one", run: expectNoCursor(2)}}},
@@ -153,19 +151,6 @@ func silence(s *stage, c *channel, n int) bool {
 		if c.heartbeat(s.head()) {
 			s.mark("silent")
 			c.keepOpen(nil, -1)
-		}
-	}
-	return true
-}
-
-func comments(s *stage, c *channel, n int) bool {
-	if n > 1 {
-		s.mark("again")
-		return false
-	}
-	if c.openFirst() && c.keepOpen(nil, s.heartbeat) && c.heartbeat(s.head()) {
-		s.mark("silent")
-		for c.raw(": still here\n\n") && c.keepOpen(nil, s.heartbeat) {
 		}
 	}
 	return true

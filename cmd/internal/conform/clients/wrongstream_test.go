@@ -99,9 +99,6 @@ func (w *wrongClient) stream(parent context.Context) error {
 			Result json.RawMessage
 			Error  *rpcError
 		}
-		if data == comment {
-			continue
-		}
 		if json.Unmarshal([]byte(data), &m) != nil {
 			return errBad
 		}
