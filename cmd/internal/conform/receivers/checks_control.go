@@ -19,7 +19,8 @@ var controlChecks = []check{
 
 var crashChecks = []check{
 	{name: "killed", id: "CLI-5", title: "The receiver handles an accepted event although it is killed", handled: true, command: true, run: killAfterAck},
-	{name: "repeat-restart", id: "CLI-5", title: "The receiver handles an event once that returns after a restart", handled: true, command: true, run: repeatEarly(1)},
+	{name: "repeat-restart", id: "CLI-5", title: "The receiver handles an event or a gap once that returns after a restart", handled: true, command: true,
+		run: repeatEarly(func(r *run) []message { return r.early[1:] })},
 }
 
 var lastChecks = []check{
@@ -42,7 +43,8 @@ func unknownType(ctx context.Context, r *run) error {
 	return err
 }
 
-// gaps returns a check that sends two gaps that differ in the webhook-id only, and each of them twice.
+// gaps returns a check that sends two gaps that differ in the webhook-id only, and each of them twice. It sends another
+// one that a later check repeats.
 func gaps(members map[string]any) func(context.Context, *run) error {
 	return func(ctx context.Context, r *run) error {
 		for range 2 {
@@ -53,7 +55,13 @@ func gaps(members map[string]any) func(context.Context, *run) error {
 				}
 			}
 		}
-		return nil
+		m := r.newControl(wire.EnvelopeGap, members)
+		x, err := r.expectAccepted(ctx, m)
+		if err == nil {
+			r.early = append(r.early, m)
+			r.atLeast(m.id, x)
+		}
+		return err
 	}
 }
 

@@ -160,7 +160,7 @@ type run struct {
 	promises     []promise
 	// draw draws the values of the current check.
 	draw *draw.Source
-	// early contains the first accepted events, which later checks repeat. shared is a text that only this run has.
+	// early contains accepted messages that later checks repeat, two events and then gaps. shared is a text that only this run has.
 	early  []message
 	shared string
 	// mistaken is the name of the first check that failed because of a mistake in signatures, or "". accepted reports

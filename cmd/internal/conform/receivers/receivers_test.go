@@ -123,6 +123,9 @@ func serveProgram(t *testing.T, o *Options, fault string, change func(http.Handl
 		if fault != "forgets-events-restart" {
 			w.memory = kept
 		}
+		if w.is("forgets-gaps-restart") {
+			kept.forget("msg_gap_")
+		}
 		now = serve(t, &of, change(w))
 		return &forgetful{now, killed}, nil
 	}

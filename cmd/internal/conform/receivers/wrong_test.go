@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
+	"maps"
 	"mime"
 	"net"
 	"net/http"
@@ -52,6 +53,13 @@ type memory struct {
 	// latest is the time of the latest event. gap is the webhook-id of the first gap.
 	latest time.Time
 	gap    string
+}
+
+// forget removes the keys that begin with prefix.
+func (m *memory) forget(prefix string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	maps.DeleteFunc(m.seen, func(key string, _ bool) bool { return strings.HasPrefix(key, prefix) })
 }
 
 // choose is a value of the fault's class, the same one for the whole run.
