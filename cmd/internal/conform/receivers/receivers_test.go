@@ -29,6 +29,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/memnet"
 	"github.com/mcpe-gen/mcpe-gen/internal/testkit/freeport"
 	"github.com/mcpe-gen/mcpe-gen/internal/testkit/sampletest"
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/webhook"
 )
 
@@ -221,17 +222,11 @@ func TestRight(t *testing.T) {
 
 // rights are receivers that differ from the fixture in what the specification permits.
 var rights = map[string]func(http.Handler) http.Handler{
-	"plain": itself,
-	"starts slowly": func(h http.Handler) http.Handler {
-		began := time.Now()
-		return http.HandlerFunc(func(out http.ResponseWriter, req *http.Request) {
-			if time.Since(began) < 20*time.Second {
-				out.WriteHeader(http.StatusServiceUnavailable)
-				return
-			}
-			h.ServeHTTP(out, req)
-		})
-	},
+	"plain":         itself,
+	"starts slowly": starting(func(*http.Request) bool { return false }),
+	"first takes challenges": starting(func(req *http.Request) bool {
+		return strings.HasPrefix(req.Header.Get(wire.HeaderWebhookID), "msg_"+wire.EnvelopeVerification)
+	}),
 	"limits requests": limited(http.StatusTooManyRequests, func() string { return "1" }),
 	"is unavailable":  limited(http.StatusServiceUnavailable, func() string { return time.Now().Add(2 * time.Second).UTC().Format(http.TimeFormat) }),
 	"is slow": func(h http.Handler) http.Handler {
@@ -268,6 +263,20 @@ var rights = map[string]func(http.Handler) http.Handler{
 		w.fault = "handles-late"
 		return w
 	},
+}
+
+// starting answers 503 for the first twenty seconds, except to requests that it takes.
+func starting(takes func(*http.Request) bool) func(http.Handler) http.Handler {
+	return func(h http.Handler) http.Handler {
+		began := time.Now()
+		return http.HandlerFunc(func(out http.ResponseWriter, req *http.Request) {
+			if time.Since(began) < 20*time.Second && !takes(req) {
+				out.WriteHeader(http.StatusServiceUnavailable)
+				return
+			}
+			h.ServeHTTP(out, req)
+		})
+	}
 }
 
 // limited refuses each twentieth request with the status and a Retry-After.
