@@ -43,8 +43,8 @@ func unknownType(ctx context.Context, r *run) error {
 	return err
 }
 
-// gaps returns a check that sends two gaps that differ in the webhook-id only, and each of them twice. It sends another
-// one that a later check repeats.
+// gaps returns a check that sends two gaps that differ in the webhook-id only, and each of them twice. A later check
+// repeats a third gap.
 func gaps(members map[string]any) func(context.Context, *run) error {
 	return func(ctx context.Context, r *run) error {
 		for range 2 {
