@@ -7,6 +7,7 @@ import (
 
 	"github.com/mcpe-gen/mcpe-gen/cmd/internal/conform/verdict"
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
+	"github.com/mcpe-gen/mcpe-gen/runtime/webhook"
 )
 
 // An alwaysCheck is a check of a requirement that applies to every scene.
@@ -167,7 +168,7 @@ func callbacks(s *stage) error {
 
 func secrets(s *stage) error {
 	for _, a := range s.requestsOf(wire.MethodSubscribe) {
-		if _, err := parseKey(a.subscription().Delivery.Secret); err != nil {
+		if _, err := webhook.ParseSecret(a.subscription().Delivery.Secret); err != nil {
 			return newViolation(a, "whsec_ and the base64 of 24 to 64 bytes", "another secret: %v", err)
 		}
 	}

@@ -1,24 +1,19 @@
 package clients
 
 import (
-	"bytes"
 	"context"
-	"crypto/hmac"
-	"crypto/sha256"
 	"crypto/tls"
-	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/url"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/internal/useragent"
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
+	"github.com/mcpe-gen/mcpe-gen/runtime/webhook"
 )
 
 const (
@@ -33,7 +28,7 @@ const (
 // A hook is a webhook subscription. The stage's mutex guards it.
 type hook struct {
 	url, id string
-	keys    [][]byte // of the secret, and of the previous one
+	keys    webhook.Ring
 	expires time.Time
 	// delivered is the number of delivered positions. attempts is the number of attempts to deliver the next position.
 	// nextAttempt is the time of the next attempt.
@@ -59,23 +54,6 @@ func (a *clientCall) subscription() (p subscription) {
 	return p
 }
 
-// parseKey returns the key of a secret (SUB-3).
-func parseKey(secret string) ([]byte, error) {
-	text, ok := strings.CutPrefix(secret, wire.SecretPrefix)
-	if !ok {
-		return nil, errors.New("it does not begin with " + wire.SecretPrefix)
-	}
-	text = strings.TrimRight(strings.NewReplacer("-", "+", "_", "/").Replace(text), "=")
-	key, err := base64.RawStdEncoding.DecodeString(text)
-	if err != nil {
-		return nil, errors.New("it is not base64")
-	}
-	if len(key) < wire.MinSecret || len(key) > wire.MaxSecret {
-		return nil, fmt.Errorf("it has %d bytes", len(key))
-	}
-	return key, nil
-}
-
 // checkCallback returns an error that describes an invalid callback URL (SUB-3), or nil.
 func checkCallback(text string) error {
 	u, err := url.Parse(text)
@@ -93,7 +71,7 @@ func checkCallback(text string) error {
 // subscribe creates a subscription or refreshes a live one.
 func (s *stage) subscribe(a *clientCall) reply {
 	p := a.subscription()
-	key, err := parseKey(p.Delivery.Secret)
+	secret, err := webhook.ParseSecret(p.Delivery.Secret)
 	if err != nil || checkCallback(p.Delivery.URL) != nil || p.Delivery.Mode != wire.ModeWebhook {
 		return refuse(a, wire.Sketch.Code(wire.InvalidParams), "InvalidParams", "null")
 	}
@@ -102,7 +80,7 @@ func (s *stage) subscribe(a *clientCall) reply {
 	h := s.hooks[p.Delivery.URL]
 	fresh := h == nil
 	if fresh {
-		h = &hook{url: p.Delivery.URL, id: "sub_" + newToken(), ended: true}
+		h = &hook{url: p.Delivery.URL, id: "sub_" + newToken(), keys: webhook.NewRing(secret), ended: true}
 		if s.acceptsHostile {
 			h.id = "sub_1" // as in hostileserver's answers
 		}
@@ -111,7 +89,7 @@ func (s *stage) subscribe(a *clientCall) reply {
 	s.mu.Unlock()
 	return func(w http.ResponseWriter, r *http.Request) {
 		if fresh {
-			if reason := s.sendChallenge(r.Context(), h, key); reason != "" {
+			if reason := s.sendChallenge(r.Context(), h); reason != "" {
 				s.mark("challenge failed: " + string(reason))
 				refuse(a, wire.Sketch.Code(wire.CallbackEndpointError), "CallbackEndpointError", fmt.Sprintf(`{"reason":%q}`, reason))(w, r)
 				s.mu.Lock()
@@ -132,10 +110,7 @@ func (s *stage) subscribe(a *clientCall) reply {
 		if h.ended || time.Now().After(h.expires) {
 			h.delivered, h.attempts, h.ended = pos, 0, false
 		}
-		if len(h.keys) == 0 || !bytes.Equal(h.keys[0], key) {
-			h.keys = append([][]byte{key}, h.keys...)
-			h.keys = h.keys[:min(2, len(h.keys))]
-		}
+		h.keys = h.keys.Rotate(secret, time.Now(), defaultGrant)
 		expires := time.Now().Add(grant)
 		if h.expires = expires; s.acceptsHostile {
 			h.expires = expires.Add(defaultGrant)
@@ -245,19 +220,16 @@ func (s *stage) sendEnvelope(ctx context.Context, kind, members string) bool {
 	s.mu.Unlock()
 	taken := len(all) > 0
 	for _, h := range all {
-		status, _ := s.post(ctx, h, wire.MessagePrefix+kind+"_"+newToken(), fmt.Appendf(nil, `{"type":%q%s}`, kind, members))
+		status, _ := s.post(ctx, h, webhook.NewMessageID(kind), fmt.Appendf(nil, `{"type":%q%s}`, kind, members))
 		taken = taken && status/100 == 2
 	}
 	return taken
 }
 
 // sendChallenge sends a challenge to a callback. It returns the failure category, if any.
-func (s *stage) sendChallenge(ctx context.Context, h *hook, key []byte) wire.Category {
+func (s *stage) sendChallenge(ctx context.Context, h *hook) wire.Category {
 	nonce := newToken()
-	s.mu.Lock()
-	h.keys = [][]byte{key}
-	s.mu.Unlock()
-	status, body := s.post(ctx, h, wire.MessagePrefix+wire.EnvelopeVerification+"_"+newToken(),
+	status, body := s.post(ctx, h, webhook.NewMessageID(wire.EnvelopeVerification),
 		fmt.Appendf(nil, `{"type":%q,"challenge":%q}`, wire.EnvelopeVerification, nonce))
 	var answer wire.ChallengeAnswer
 	switch {
@@ -273,23 +245,14 @@ func (s *stage) sendChallenge(ctx context.Context, h *hook, key []byte) wire.Cat
 func (s *stage) post(ctx context.Context, h *hook, id string, body []byte) (status int, answer []byte) {
 	ctx, cancel := context.WithTimeout(ctx, answerTime)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, h.url, bytes.NewReader(body))
+	s.mu.Lock()
+	signer := webhook.Signer{Ring: h.keys}
+	s.mu.Unlock()
+	req, err := signer.NewRequest(ctx, h.url, webhook.Message{ID: id, Subscription: h.id, Body: body})
 	if err != nil {
 		return 0, nil
 	}
-	at := strconv.FormatInt(time.Now().Unix(), 10)
-	var signatures []string
-	s.mu.Lock()
-	for _, key := range h.keys {
-		mac := hmac.New(sha256.New, key)
-		fmt.Fprintf(mac, "%s.%s.%s", id, at, body)
-		signatures = append(signatures, wire.SignatureHMAC+","+base64.StdEncoding.EncodeToString(mac.Sum(nil)))
-	}
-	s.mu.Unlock()
-	for name, value := range map[string]string{headerContentType: s.contentType("application/json"), wire.HeaderWebhookID: id, wire.HeaderWebhookTimestamp: at,
-		wire.HeaderWebhookSignature: strings.Join(signatures, " "), wire.HeaderSubscriptionID: h.id} {
-		req.Header.Set(name, value)
-	}
+	req.Header.Set(headerContentType, s.contentType("application/json"))
 	req.Header.Set("User-Agent", useragent.Default())
 	// Accept any certificate. The checks do not depend on the callback's identity.
 	transport := &http.Transport{DialContext: s.run.rig.dial, DisableKeepAlives: true,
