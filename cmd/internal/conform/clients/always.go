@@ -10,34 +10,27 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/webhook"
 )
 
-// An alwaysCheck is a check of a requirement that applies to every scene.
-type alwaysCheck struct {
-	check
-	// evaluate returns a violation if a request in the scene violates the requirement.
-	evaluate func(s *stage) error
-}
-
-// alwaysChecks are evaluated over all scenes that were played.
-var alwaysChecks = []alwaysCheck{
-	{check{name: "request-rate", id: "CLI-3", title: "The client does not flood the server with requests"}, flooding},
-	{check{name: "crash", id: "CLI-2", title: "The client does not crash"}, crashed},
-	{check{name: "request-message", id: "CAP-6", title: "Requests are JSON-RPC messages"}, expectNoOddity("no message of JSON-RPC",
+// alwaysChecks are checks of requirements that apply to every scene.
+var alwaysChecks = []check{
+	{name: "request-rate", id: "CLI-3", title: "The client does not flood the server with requests", run: flooding},
+	{name: "crash", id: "CLI-2", title: "The client does not crash", run: crashed},
+	{name: "request-message", id: "CAP-6", title: "Requests are JSON-RPC messages", run: expectNoOddity(notJSONRPC,
 		"an object with jsonrpc 2.0, a method, params that are an object, and an id that is a number or a string")},
-	{check{name: "request-content-type", id: "CAP-9", title: "Requests are application/json"}, expectHeader(headerContentType, "Content-Type: application/json")},
-	{check{name: "request-accept", id: "CAP-9", title: "Requests accept both JSON and a stream"}, expectHeader(headerAccept, "Accept: application/json, text/event-stream")},
-	{check{name: "request-revision", id: "CAP-9", title: "MCP-Protocol-Version has the revision of the request"}, expectHeader(headerVersion,
+	{name: "request-content-type", id: "CAP-9", title: "Requests are application/json", run: expectNoOddity(headerContentType, "Content-Type: application/json")},
+	{name: "request-accept", id: "CAP-9", title: "Requests accept both JSON and a stream", run: expectNoOddity(headerAccept, "Accept: application/json, text/event-stream")},
+	{name: "request-revision", id: "CAP-9", title: "MCP-Protocol-Version has the revision of the request", run: expectNoOddity(headerVersion,
 		"MCP-Protocol-Version with the revision of the session, or that of _meta in the stateless revision")},
-	{check{name: "request-method", id: "CAP-9", title: "Mcp-Method has the method of a stateless request"}, expectHeader(headerMethod, "Mcp-Method with the method of the body")},
-	{check{name: "request-name", id: "CAP-9", title: "Mcp-Name has the name of a tool, prompt or resource"}, expectHeader(headerName,
+	{name: "request-method", id: "CAP-9", title: "Mcp-Method has the method of a stateless request", run: expectNoOddity(headerMethod, "Mcp-Method with the method of the body")},
+	{name: "request-name", id: "CAP-9", title: "Mcp-Name has the name of a tool, prompt or resource", run: expectNoOddity(headerName,
 		"Mcp-Name with the name or uri in the body, of tools/call, prompts/get and resources/read")},
-	{check{name: "request-id", id: "D14", title: "Concurrent requests have different ids"}, expectNoOddity("an id that another request has", "another id")},
-	{check{name: "cursor-bytes", id: "CUR-1", title: "The client sends cursors unchanged"}, expectNoOddity("a cursor that no answer has given", "a cursor that an answer has given")},
-	{check{name: "first-cursor", id: "CUR-2", title: "The client begins without a cursor"}, expectFreshStart},
-	{check{name: "listed", id: "CLI-1", title: "The client uses listed types and modes only"}, listedOnly},
-	{check{name: "extension-declared", id: "CAP-3", title: "The client declares the extension", advice: true}, expectCapabilities},
-	{check{name: "callback-url", id: "SUB-3", title: "A callback is an absolute https URL without user and fragment"}, callbacks},
-	{check{name: "callback-secret", id: "SUB-3", title: "A secret is whsec_ and the base64 of 24 to 64 bytes"}, secrets},
-	{check{name: "sigterm", id: "CLI-1", title: "The client ends on SIGTERM", advice: true}, obeys},
+	{name: "request-id", id: "D14", title: "Concurrent requests have different ids", run: expectNoOddity(repeatedID, "another id")},
+	{name: "cursor-bytes", id: "CUR-1", title: "The client sends cursors unchanged", run: expectNoOddity(unknownCursor, "a cursor that an answer has given")},
+	{name: "first-cursor", id: "CUR-2", title: "The client begins without a cursor", run: expectFreshStart},
+	{name: "listed", id: "CLI-1", title: "The client uses listed types and modes only", run: listedOnly},
+	{name: "extension-declared", id: "CAP-3", title: "The client declares the extension", advice: true, run: expectCapabilities},
+	{name: "callback-url", id: "SUB-3", title: "A callback is an absolute https URL without user and fragment", run: callbacks},
+	{name: "callback-secret", id: "SUB-3", title: "A secret is whsec_ and the base64 of 24 to 64 bytes", run: secrets},
+	{name: "sigterm", id: "CLI-1", title: "The client ends on SIGTERM", advice: true, run: obeys},
 }
 
 // judgeAll evaluates alwaysChecks and reports the first scene that violates each one.
@@ -51,7 +44,7 @@ func (r *run) judgeAll(stages []*stage) []verdict.Finding {
 				continue
 			}
 			tried = true
-			if err = c.evaluate(s); err != nil {
+			if err = c.run(s); err != nil {
 				if v, ok := err.(*verdict.Violation); ok && v.Answer == nil {
 					v.Answer = []byte(s.summary())
 				}
@@ -66,16 +59,29 @@ func (r *run) judgeAll(stages []*stage) []verdict.Finding {
 	return all
 }
 
-// expectNoOddity returns a check that the server recorded no request with the given oddity.
+// Oddities of requests that are not about a header.
+const (
+	notJSONRPC    = "no message of JSON-RPC"
+	repeatedID    = "an id that another request has"
+	unknownCursor = "a cursor that no answer has given"
+)
+
+// An oddity is the first request with a fault. got describes the fault.
+type oddity struct {
+	ask *clientCall
+	got string
+}
+
+// expectNoOddity returns a check that no request has an oddity, which is a header's name or one of the texts above.
 func expectNoOddity(what, expected string) func(s *stage) error {
 	return func(s *stage) error {
 		s.mu.Lock()
-		a := s.odd[what]
+		odd, ok := s.odd[what]
 		s.mu.Unlock()
-		if a == nil {
+		if !ok {
 			return nil
 		}
-		return newViolation(a, expected, "%s", what)
+		return newViolation(odd.ask, expected, "%s", odd.got)
 	}
 }
 

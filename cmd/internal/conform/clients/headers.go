@@ -37,16 +37,25 @@ var nameMembers = map[string]string{"tools/call": "name", "prompts/get": "name",
 
 // A headerFault describes a header that is invalid in the request's revision, and the server's response.
 type headerFault struct {
-	name, got, reason string
-	status            int
+	name, got string
+	status    int
 	// code is a JSON-RPC error code. If it is 0, the response is plain text.
 	code int64
+}
+
+// newHeaderFault returns a fault of the named header.
+func newHeaderFault(h http.Header, name string, status int, code int64) *headerFault {
+	got := "no " + name
+	if values := h.Values(name); len(values) > 0 {
+		got = name + ": " + strings.Join(values, ", ")
+	}
+	return &headerFault{name: name, got: got, status: status, code: code}
 }
 
 // refuse answers the request.
 func (f *headerFault) refuse(w http.ResponseWriter, a *clientCall) {
 	if f.code == 0 {
-		http.Error(w, f.reason, f.status)
+		http.Error(w, "invalid header: "+f.got, f.status)
 		return
 	}
 	id := a.id
@@ -55,7 +64,7 @@ func (f *headerFault) refuse(w http.ResponseWriter, a *clientCall) {
 	}
 	w.Header().Set(headerContentType, "application/json")
 	w.WriteHeader(f.status)
-	fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"error":{"code":%d,"message":%q}}`, id, f.code, f.reason)
+	fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"error":{"code":%d,"message":%q}}`, id, f.code, "invalid header: "+f.got)
 }
 
 // badVersion returns a fault if this project's servers do not support the revision, or nil.
@@ -64,68 +73,50 @@ func badVersion(h http.Header) *headerFault {
 	if version == "" || version >= wire.RevisionStateless || slices.Contains(legacyRevisions, version) {
 		return nil
 	}
-	return &headerFault{name: headerVersion, got: sentHeader(h, headerVersion), status: http.StatusBadRequest,
-		reason: "Bad Request: Unsupported protocol version (supported versions: " + strings.Join(legacyRevisions, ",") + ")"}
+	return newHeaderFault(h, headerVersion, http.StatusBadRequest, 0)
 }
 
 // badContent returns a fault if a POST request is not JSON or does not accept both JSON and event streams.
 func badContent(h http.Header) *headerFault {
 	if kind, _, err := mime.ParseMediaType(h.Get(headerContentType)); err != nil || kind != "application/json" {
-		return &headerFault{name: headerContentType, got: sentHeader(h, headerContentType), status: http.StatusUnsupportedMediaType,
-			reason: "Content-Type must be 'application/json'"}
+		return newHeaderFault(h, headerContentType, http.StatusUnsupportedMediaType, 0)
 	}
-	if acceptsType(h, "application/json") && acceptsType(h, "text/event-stream") {
-		return nil
+	if !acceptsType(h, "application/json") {
+		return newHeaderFault(h, headerAccept, http.StatusBadRequest, 0)
 	}
-	return &headerFault{name: headerAccept, got: sentHeader(h, headerAccept), status: http.StatusBadRequest,
-		reason: "Accept must contain both 'application/json' and 'text/event-stream'"}
+	return badAccept(h)
 }
 
-// badAccept returns a fault if a GET request does not accept an event stream.
+// badAccept returns a fault if a request does not accept an event stream.
 func badAccept(h http.Header) *headerFault {
 	if acceptsType(h, "text/event-stream") {
 		return nil
 	}
-	return &headerFault{name: headerAccept, got: sentHeader(h, headerAccept), status: http.StatusBadRequest,
-		reason: "Accept must contain 'text/event-stream' for GET requests"}
+	return newHeaderFault(h, headerAccept, http.StatusBadRequest, 0)
 }
 
 // badStateless returns a fault if a header of the stateless revision is missing or differs from the message.
 func badStateless(h http.Header, a *clientCall) *headerFault {
 	var meta map[string]json.RawMessage
 	_ = json.Unmarshal(a.params["_meta"], &meta)
-	var version string
+	var version, name string
 	_ = json.Unmarshal(meta[wire.MetaProtocolVersion], &version)
-	mismatch := func(name, reason string, args ...any) *headerFault {
-		return &headerFault{name: name, got: sentHeader(h, name), status: http.StatusBadRequest, code: codeHeaderMismatch, reason: fmt.Sprintf(reason, args...)}
-	}
 	header := h.Get(headerVersion)
+	member, isNamed := nameMembers[a.method]
+	_ = json.Unmarshal(a.params[member], &name)
 	switch {
-	case version >= wire.RevisionStateless && header == "":
-		return mismatch(headerVersion, "%s header is required for requests carrying %q", headerVersion, wire.MetaProtocolVersion)
 	case version != "" && version != header:
-		return mismatch(headerVersion, "%s header %q does not match request %s %q", headerVersion, header, wire.MetaProtocolVersion, version)
+		return newHeaderFault(h, headerVersion, http.StatusBadRequest, codeHeaderMismatch)
 	case header < wire.RevisionStateless || a.method == "":
 		return nil
 	case version == "" && a.id != nil:
-		return &headerFault{name: headerVersion, got: fmt.Sprintf("%s, and no %q in _meta", sentHeader(h, headerVersion), wire.MetaProtocolVersion),
-			status: http.StatusBadRequest, code: wire.Sketch.Code(wire.InvalidParams), reason: fmt.Sprintf("missing or invalid _meta field %q", wire.MetaProtocolVersion)}
-	case h.Get(headerMethod) == "":
-		return mismatch(headerMethod, "missing required Mcp-Method header")
+		f := newHeaderFault(h, headerVersion, http.StatusBadRequest, wire.Sketch.Code(wire.InvalidParams))
+		f.got += fmt.Sprintf(", and no %q in _meta", wire.MetaProtocolVersion)
+		return f
 	case h.Get(headerMethod) != a.method:
-		return mismatch(headerMethod, "header mismatch: Mcp-Method header value %q does not match body value %q", h.Get(headerMethod), a.method)
-	}
-	member, named := nameMembers[a.method]
-	if !named {
-		return nil
-	}
-	var name string
-	_ = json.Unmarshal(a.params[member], &name)
-	switch {
-	case h.Get(headerName) == "":
-		return mismatch(headerName, "missing required Mcp-Name header for method %q", a.method)
-	case h.Get(headerName) != name:
-		return mismatch(headerName, "header mismatch: Mcp-Name header value %q does not match body value %q", h.Get(headerName), name)
+		return newHeaderFault(h, headerMethod, http.StatusBadRequest, codeHeaderMismatch)
+	case isNamed && (h.Get(headerName) == "" || h.Get(headerName) != name):
+		return newHeaderFault(h, headerName, http.StatusBadRequest, codeHeaderMismatch)
 	}
 	return nil
 }
@@ -145,39 +136,19 @@ func acceptsType(h http.Header, mediaType string) bool {
 	return false
 }
 
-// sentHeader returns a header as it was sent, for use in a report.
-func sentHeader(h http.Header, name string) string {
-	if values := h.Values(name); len(values) > 0 {
-		return name + ": " + strings.Join(values, ", ")
-	}
-	return "no " + name
-}
-
-// noteHeader records the first request with a given header fault.
+// noteHeader records a request with a faulty header.
 func (s *stage) noteHeader(f *headerFault, a *clientCall) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.headers[f.name] == nil {
-		s.headers[f.name] = &badRequest{a, f.got}
-	}
+	s.noteOddity(f.name, f.got, a)
 }
 
-// A badRequest is a request with a faulty header.
-type badRequest struct {
-	ask *clientCall
-	got string
-}
-
-// missingVersion returns a fault if a request of a session does not name its protocol revision. Servers answer such a
+// lacksVersion reports whether a request of a session does not name its protocol revision. Servers answer such a
 // request.
-func (s *stage) missingVersion(h http.Header) *headerFault {
+func (s *stage) lacksVersion(h http.Header) bool {
 	s.mu.Lock()
-	version := s.sessions[h.Get(headerSession)]
-	s.mu.Unlock()
-	if version < versionedFrom || h.Get(headerVersion) != "" {
-		return nil
-	}
-	return &headerFault{name: headerVersion, got: sentHeader(h, headerVersion)}
+	defer s.mu.Unlock()
+	return s.sessions[h.Get(headerSession)] >= versionedFrom && h.Get(headerVersion) == ""
 }
 
 // readPost reads a POST request and rejects faulty headers as this project's servers do. If it rejects the request, a
@@ -202,21 +173,8 @@ func (s *stage) readPost(w http.ResponseWriter, r *http.Request) (a *clientCall,
 		io.WriteString(w, `{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"ParseError"}}`)
 		return nil, nil
 	}
-	if fault := s.missingVersion(r.Header); fault != nil {
-		s.noteHeader(fault, a)
+	if s.lacksVersion(r.Header) {
+		s.noteHeader(newHeaderFault(r.Header, headerVersion, 0, 0), a)
 	}
 	return a, body
-}
-
-// expectHeader returns a check that the named header was valid in every request.
-func expectHeader(name, expected string) func(s *stage) error {
-	return func(s *stage) error {
-		s.mu.Lock()
-		bad := s.headers[name]
-		s.mu.Unlock()
-		if bad == nil {
-			return nil
-		}
-		return newViolation(bad.ask, expected, "%s", bad.got)
-	}
 }

@@ -89,7 +89,7 @@ func TestHeadersAsOurs(t *testing.T) {
 			if wantStatus, wantCode := answered(t, right(t), headers, tt.body, tt.legacy); status != wantStatus || code != wantCode {
 				t.Errorf("status %d, code %d; ours: status %d, code %d", status, code, wantStatus, wantCode)
 			}
-			if named := slices.Sorted(maps.Keys(s.headers)); strings.Join(named, " ") != tt.named {
+			if named := slices.Sorted(maps.Keys(s.odd)); strings.Join(named, " ") != tt.named {
 				t.Errorf("%q is named", named)
 			}
 		})

@@ -98,11 +98,11 @@ func (s *stage) parse(body []byte, failed error) (a *clientCall, bad bool) {
 	var m map[string]json.RawMessage
 	a = &clientCall{raw: body}
 	bad = failed != nil || len(body) > maxRequest || json.Unmarshal(body, &m) != nil
-	if !bad && m["method"] != nil {
-		bad = json.Unmarshal(m["method"], &a.method) != nil
-	}
 	if p := m["params"]; !bad && len(p) > 0 {
 		bad = json.Unmarshal(p, &a.params) != nil
+	}
+	if !bad && m["method"] != nil {
+		bad = json.Unmarshal(m["method"], &a.method) != nil
 	}
 	if id := m["id"]; len(id) > 0 {
 		a.id = id
@@ -110,14 +110,9 @@ func (s *stage) parse(body []byte, failed error) (a *clientCall, bad bool) {
 			bad = true
 		}
 	}
-	var secret struct {
-		Delivery struct {
-			Secret string `json:"secret"`
-		} `json:"delivery"`
-	}
-	if json.Unmarshal(m["params"], &secret) == nil && secret.Delivery.Secret != "" {
-		s.run.Hide(secret.Delivery.Secret)
-		s.run.Hide(strings.TrimPrefix(secret.Delivery.Secret, wire.SecretPrefix))
+	if secret := a.subscription().Delivery.Secret; secret != "" {
+		s.run.Hide(secret)
+		s.run.Hide(strings.TrimPrefix(secret, wire.SecretPrefix))
 	}
 	return a, bad || string(m["jsonrpc"]) != `"2.0"`
 }
@@ -136,12 +131,12 @@ func (s *stage) record(a *clientCall, bad, refused bool) {
 	}
 	s.notifyLocked()
 	if bad {
-		s.noteOddity("no message of JSON-RPC", a)
+		s.noteOddity(notJSONRPC, notJSONRPC, a)
 		return
 	}
 	for _, other := range s.asks[:len(s.asks)-1] {
 		if a.id != nil && a.method != "" && !other.done && other.id != nil && bytes.Equal(other.id, a.id) && other.legacy == a.legacy {
-			s.noteOddity("an id that another request has", a)
+			s.noteOddity(repeatedID, repeatedID, a)
 		}
 	}
 	if a.method == "notifications/cancelled" {

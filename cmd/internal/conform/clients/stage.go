@@ -92,8 +92,7 @@ type stage struct {
 	down     bool
 	conns    map[net.Conn]bool
 	flooded  bool
-	odd      map[string]*clientCall
-	headers  map[string]*badRequest // by the name of the header
+	odd      map[string]oddity
 	hooks    map[string]*hook
 	counts   map[string]int
 	marks    map[string]time.Duration
@@ -115,7 +114,7 @@ type stage struct {
 
 func newStage(r *run, sc scene) *stage {
 	s := &stage{scene: sc, run: r, over: make(chan struct{}), changed: make(chan struct{}), known: map[string]int{},
-		sessions: map[string]string{}, conns: map[net.Conn]bool{}, odd: map[string]*clientCall{}, headers: map[string]*badRequest{}, hooks: map[string]*hook{},
+		sessions: map[string]string{}, conns: map[net.Conn]bool{}, odd: map[string]oddity{}, hooks: map[string]*hook{},
 		counts: map[string]int{}, marks: map[string]time.Duration{}, marked: map[string]int{}, taken: map[string]int{}, origin: newToken() + sc.cursorEnd}
 	s.known[s.origin] = 0
 	s.draw = r.source.For(sc.name)
@@ -404,14 +403,14 @@ func (s *stage) startOf(a *clientCall) (pos int, stale bool) {
 	if s.acceptsHostile {
 		return 0, false // a cursor of hostileserver
 	}
-	s.noteOddity("a cursor that no answer has given", a)
+	s.noteOddity(unknownCursor, unknownCursor, a)
 	return len(s.log), true
 }
 
 // noteOddity records the first request with an oddity. The caller holds the mutex.
-func (s *stage) noteOddity(what string, a *clientCall) {
-	if s.odd[what] == nil {
-		s.odd[what] = a
+func (s *stage) noteOddity(what, got string, a *clientCall) {
+	if _, ok := s.odd[what]; !ok {
+		s.odd[what] = oddity{a, got}
 	}
 }
 
