@@ -162,6 +162,7 @@ func (s *stage) pageReply(a *clientCall, pos int, truncated bool, o pageOptions)
 	for i := pos + 1; i <= head; i++ {
 		if e, _, _ := s.entryAt(i); e.id != "" {
 			events = append(events, s.occurrence(e, ""))
+			s.mark("sent " + e.id)
 		}
 	}
 	if o.nextPollMs == 0 {

@@ -198,7 +198,7 @@ func (s *stage) tryDelivery(ctx context.Context, h *hook) {
 	if h.attempts++; status/100 == 2 || h.attempts == maxAttempts {
 		h.delivered, h.attempts = pos, 0
 		if status/100 == 2 {
-			s.marks["taken "+e.id] = s.now()
+			s.marks["sent "+e.id] = s.now()
 		}
 	} else {
 		h.nextAttempt = time.Now().Add(retryPause)

@@ -130,6 +130,8 @@ type run struct {
 	modes map[string]bool
 	// unseenModes contains the modes that the client may support although their first scene received no request.
 	unseenModes map[string]bool
+	// recoveredModes contains the modes in which the client went on after NotFound.
+	recoveredModes map[string]bool
 	// failsChallenge reports whether the client's callback failed to answer a challenge.
 	failsChallenge bool
 }
@@ -138,7 +140,8 @@ type run struct {
 // *Unreachable if the program sends no request. It also fails if the command cannot be started. If ctx ends first, Run
 // returns its error and a report of the findings so far.
 func Run(ctx context.Context, o Options) (*verdict.Report, error) {
-	r := &run{o: o, source: draw.New(o.Seed), slowness: 1, modes: map[string]bool{}, unseenModes: map[string]bool{}}
+	r := &run{o: o, source: draw.New(o.Seed), slowness: 1, modes: map[string]bool{}, unseenModes: map[string]bool{},
+		recoveredModes: map[string]bool{}}
 	if o.rig != nil {
 		r.rig = *o.rig
 	} else {
@@ -262,6 +265,13 @@ func (r *run) noteMode(mode string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.modes[mode] = true
+}
+
+// noteRecovery records a mode in which the client went on after NotFound.
+func (r *run) noteRecovery(mode string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.recoveredModes[mode] = true
 }
 
 func (r *run) canFollow(mode string) bool {

@@ -15,10 +15,11 @@ const minPause = 100 * time.Millisecond
 // pollScenes play servers that the client polls (CLI-3).
 var pollScenes = []scene{
 	{name: "poll-pace", mode: wire.ModePoll, maxDuration: 60 * time.Second, turn: onPoll(paces), background: awaitReport, checks: []check{
-		{name: "poll-has-more", id: "CLI-3", title: "The client polls again immediately after hasMore", advice: true, run: expectPause(1, 0, 2*time.Second, "there is more")},
-		{name: "poll-next", id: "CLI-3", title: "The client waits for nextPollMs", advice: true, run: expectPause(2, 1800*time.Millisecond, 0, "nextPollMs is 2000")},
-		{name: "poll-next-zero", id: "CLI-3", title: "The client pauses between polls if nextPollMs is 0", advice: true, run: expectPause(3, 900*time.Millisecond, 0, "nextPollMs is 0")},
-		{name: "poll-truncated", id: "CLI-3", title: "The client continues from the cursor of a truncated page", run: expectResume(5, func(s *stage) int { return s.head() })},
+		{name: "poll-cursor", id: "CUR-4", title: "The client polls from the last cursor, also after pages without events", run: pollsFromLast},
+		{name: "poll-has-more", id: "CLI-3", title: "The client polls again immediately after hasMore", run: expectPause(2, 0, 2*time.Second, "there is more")},
+		{name: "poll-next", id: "CLI-3", title: "The client waits for nextPollMs", advice: true, run: expectPause(3, 1800*time.Millisecond, 0, "nextPollMs is 2000")},
+		{name: "poll-next-zero", id: "CLI-3", title: "The client pauses between polls if nextPollMs is 0", advice: true, run: expectPause(4, 900*time.Millisecond, 0, "nextPollMs is 0")},
+		{name: "poll-truncated", id: "CLI-3", title: "The client continues from the cursor of a truncated page", run: expectResume(6, func(s *stage) int { return s.head() })},
 		{name: "poll-truncated-handled", id: "CLI-2", title: "The client handles the events of a truncated page", handled: true, run: expectHandledOnce},
 		{name: "poll-gap", id: "CLI-2", title: "The client reports a gap in a poll", advice: true, run: expectReport("truncated")}}},
 	{name: "poll-null-cursor", mode: wire.ModePoll, replayless: true, maxDuration: 60 * time.Second, turn: onPoll(cursorless), checks: []check{
@@ -50,24 +51,45 @@ var pollScenes = []scene{
 		check{name: "poll-forbidden-reported", id: "CLI-7", title: "The client reports a poll that fails with Forbidden", run: expectNotSilent("refused")}),
 }
 
+// longPoll is the nextPollMs of a page with hasMore. Even a slow client sends its next poll earlier.
+const longPoll = 15_000
+
+// paces replies with pages that differ in hasMore and nextPollMs. Each page ends at a later position. Only the second
+// and the fifth page have events.
 func paces(s *stage, a *clientCall, n int) reply {
 	pos, _ := s.startOf(a)
 	switch n {
 	case 1:
-		return s.pageReply(a, pos, false, pageOptions{more: true, nextPollMs: 3000})
+		s.addSilent()
+		return s.pageReply(a, pos, false, pageOptions{})
 	case 2:
-		return s.pageReply(a, pos, false, pageOptions{nextPollMs: 2000})
+		s.emit()
+		return s.pageReply(a, pos, false, pageOptions{more: true, nextPollMs: longPoll})
 	case 3:
-		return s.pageReply(a, pos, false, pageOptions{nextPollMs: -1})
+		s.addSilent()
+		return s.pageReply(a, pos, false, pageOptions{nextPollMs: 2000})
 	case 4:
+		s.addSilent()
+		return s.pageReply(a, pos, false, pageOptions{nextPollMs: -1})
+	case 5:
 		s.addSilent()
 		for range 1 + s.draw.For("truncated").IntN(3) {
 			s.emit()
 		}
 		s.mark("truncated")
 		return s.pageReply(a, pos, true, pageOptions{nextPollMs: 3000})
-	case 5:
+	case 6:
 		s.finish()
+	}
+	return nil
+}
+
+// pollsFromLast checks that each of the first polls has the cursor of the page before it.
+func pollsFromLast(s *stage) error {
+	for n := 2; n <= 5; n++ {
+		if err := expectResume(n, fixedPosition(n-1))(s); err != nil {
+			return err
+		}
 	}
 	return nil
 }

@@ -41,8 +41,9 @@ var pushScenes = []scene{
 	{name: "stream-null-cursor", mode: wire.ModePush, replayless: true, maxDuration: 25 * time.Second, background: emitAfter("left"),
 		turn: onStream(endFirstStream((*channel).cut)), checks: []check{
 			{name: "stream-null-cursor", id: "CLI-6", title: "The client reopens a stream without cursors without one", run: expectNoCursor(2)}}},
-	{name: "stream-gap", mode: wire.ModePush, maxDuration: 25 * time.Second, background: emitAfter("gap over"), turn: onStream(gap), checks: []check{
-		{name: "stream-gap", id: "CLI-2", title: "A gap does not end a stream", run: sameStream},
+	{name: "stream-gap", mode: wire.ModePush, maxDuration: 25 * time.Second, background: emitAfter("left"), turn: onStream(gap), checks: []check{
+		{name: "stream-gap", id: "CLI-2", title: "A gap does not end a stream", run: staysAfterGap},
+		{name: "stream-gap-cursor", id: "PUSH-7", title: "The client reopens a stream at the cursor of a gap", run: expectResume(2, fixedPosition(5))},
 		{name: "stream-gap-reported", id: "CLI-2", title: "The client reports a gap in a stream", advice: true, run: expectReport("gap")},
 		{name: "stream-gap-handled", id: "CLI-2", title: "The client handles events after a gap", handled: true, run: expectHandledOnce}}},
 	{name: "stream-error", mode: wire.ModePush, maxDuration: 25 * time.Second, background: emitAfter("error"), turn: onStream(upstream), checks: []check{
@@ -146,7 +147,7 @@ func silence(s *stage, c *channel, n int) bool {
 		s.mark("again")
 		return false
 	}
-	if c.openFirst() && c.keepOpen(nil, s.heartbeat) && c.heartbeat(s.head()) && c.keepOpen(nil, s.heartbeat) {
+	if c.openFirst() && c.heartbeat(s.head()) && c.keepOpen(nil, s.heartbeat) {
 		s.addSilent()
 		if c.heartbeat(s.head()) {
 			s.mark("silent")
@@ -156,6 +157,7 @@ func silence(s *stage, c *channel, n int) bool {
 	return true
 }
 
+// gap reports two gaps on the first stream, with an event between them, and then cuts it.
 func gap(s *stage, c *channel, n int) bool {
 	if n > 1 {
 		return false
@@ -163,13 +165,29 @@ func gap(s *stage, c *channel, n int) bool {
 	if c.openFirst() {
 		s.addSilent()
 		s.mark("gap")
-		if c.active(s.head(), true) {
-			s.awaitOutput(c.r.Context(), "gap")
-			s.mark("gap over")
-			c.writeEvents(3, nil)
+		if !c.active(s.head(), true) {
+			return true
+		}
+		s.awaitOutput(c.r.Context(), "gap")
+		s.emit()
+		if !c.sendEvent(s.head()) || !c.keepOpen(nil, s.heartbeat) {
+			return true
+		}
+		s.addSilent()
+		if c.active(s.head(), true) && c.keepOpen(nil, s.heartbeat) {
+			s.mark("left")
+			c.cut()
 		}
 	}
 	return true
+}
+
+// staysAfterGap checks that the client did not leave the stream with gaps before it was cut.
+func staysAfterGap(s *stage) error {
+	if _, ok := s.markTime("left"); !ok {
+		return newViolation(s.lastRequest(), "the stream to go on", "another one, or none")
+	}
+	return expectContinuation(s)
 }
 
 func upstream(s *stage, c *channel, n int) bool {

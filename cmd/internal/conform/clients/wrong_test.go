@@ -374,7 +374,8 @@ func (w *wrongClient) interrupted() {
 
 // refused is what becomes of an error of the server: again, or the end.
 func (w *wrongClient) refused(ctx context.Context, code int64) (again bool, err error) {
-	notFound := code == -32011 && !w.is("knows-sep-codes-only") || code == -32023 && !w.is("knows-sketch-codes-only") || code == -32014
+	notFound := code == -32011 && !w.is("knows-sep-codes-only", "stops-at-sketch-codes") ||
+		code == -32023 && !w.is("knows-sketch-codes-only", "stops-at-sep-codes") || code == -32014
 	switch {
 	case code == -32603 && w.is("ends-failure-upstream"):
 		return false, errors.New("failed")
@@ -469,7 +470,8 @@ func (w *wrongClient) poll(ctx context.Context) error {
 			w.gap()
 		}
 		if !truncated || !w.is("keeps-old-cursors") {
-			if got["cursor"] != nil || got["events"] == nil {
+			quiet := len(all) == 0 && string(w.cursor) != "null" && w.is("ignores-quiet-pages")
+			if (got["cursor"] != nil || got["events"] == nil) && !quiet {
 				w.at(got["cursor"])
 			}
 		}
@@ -485,7 +487,7 @@ func (w *wrongClient) poll(ctx context.Context) error {
 		switch {
 		case w.is("floods"):
 			wait = time.Microsecond
-		case string(got["hasMore"]) == "true" && len(all) == 0 && !w.is("ignores-has-more"):
+		case string(got["hasMore"]) == "true" && !w.is("ignores-has-more"):
 			wait = 10 * time.Millisecond
 		}
 		if wait > 0 && !sleep(ctx, wait) {

@@ -51,11 +51,15 @@ func (w *wrongClient) hook(ctx context.Context) error {
 		}
 		_, _ = w.call(ending, wire.MethodUnsubscribe, params)
 	}()
+	var first json.RawMessage
 	for failures, n := 0, 0; ctx.Err() == nil; n++ {
 		params := w.following()
 		params["delivery"] = delivery
 		if n > 0 && w.is("refreshes-no-cursor") {
 			params["cursor"] = nil
+		}
+		if n > 0 && w.is("refreshes-first-cursor") {
+			params["cursor"] = first
 		}
 		if n > 0 && w.is("refreshes-another-callback") {
 			delivery["url"] = fmt.Sprint("https://", host, "/cb", n)
@@ -85,11 +89,14 @@ func (w *wrongClient) hook(ctx context.Context) error {
 			before = time.Now().Add(30 * time.Minute)
 		}
 		w.mu.Lock()
-		if string(w.cursor) == "null" {
+		if string(mustJSON(params["cursor"])) == string(w.cursor) && (n == 0 || !w.is("ignores-cursors-of-refreshes")) {
 			w.cursor = got["cursor"]
 		}
 		if len(w.cursor) == 0 {
 			w.cursor = json.RawMessage("null")
+		}
+		if n == 0 {
+			first = w.cursor
 		}
 		w.mu.Unlock()
 		wait := time.Until(before) * 2 / 3

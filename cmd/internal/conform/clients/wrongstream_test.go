@@ -107,7 +107,7 @@ func (w *wrongClient) stream(parent context.Context) error {
 			if w.is("leaves-streams") {
 				return io.EOF
 			}
-			if !w.is("ignores-cursor-active") {
+			if !w.is("ignores-cursor-active") && (actives == 0 || !w.is("ignores-cursors-of-gaps")) {
 				w.at(m.Params["cursor"])
 			}
 			truncated := string(m.Params["truncated"]) == "true"
@@ -125,7 +125,9 @@ func (w *wrongClient) stream(parent context.Context) error {
 				return errBad
 			}
 		case wire.NotificationHeartbeat:
-			w.at(m.Params["cursor"])
+			if !w.is("ignores-cursors-of-heartbeats") {
+				w.at(m.Params["cursor"])
+			}
 			if beats++; beats > 1 && !w.is("waits-minute") {
 				patience = 2*time.Since(last) + time.Second
 			}
