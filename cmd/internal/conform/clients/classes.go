@@ -87,12 +87,10 @@ func longData(size int) string {
 // cursorTexts returns cursors in a drawn order. A cursor may contain any text (CUR-1), but clients may take an empty one
 // for none.
 func cursorTexts(s *draw.Source) []string {
-	return draw.Some(s, cursorCount, []string{"0", "null", "false", "1234567890" + fmt.Sprint(1e9+s.IntN(1e9)), "0x1F", "1e3", `{"a":1}`, " a\t", "a b ",
-		"+/=%2F&?#", `"\` + "\n", "e\u0301\u00e9☃𝄞", strings.Repeat("long", 500)})
+	all := []string{"0", "null", "false", "1234567890" + fmt.Sprint(1e9+s.IntN(1e9)), "0x1F", "1e3", `{"a":1}`, " a\t", "a b ",
+		"+/=%2F&?#", `"\` + "\n", "e\u0301\u00e9☃𝄞", strings.Repeat("long", 500)}
+	return draw.Some(s, len(all), all)
 }
-
-// cursorCount is the number of different cursors in a class.
-const cursorCount = 13
 
 // failures returns replies that fail for a while, in a drawn order. The first ones answer and the last two break.
 func failures(s *draw.Source) []reply {
@@ -127,24 +125,42 @@ func upstreamError(a *clientCall) reply {
 	return refuse(a, wire.Sketch.Code(wire.UpstreamError), "UpstreamError", "null")
 }
 
-// A framing is a valid form of server-sent events.
+// A framing is a valid form of server-sent events (PUSH-11, according to the HTML standard, section "Server-sent
+// events"). name describes it in reports.
 type framing struct {
-	lineEnd, space                                   string
+	name, lineEnd, space                             string
 	omitsEvent, splitsData, addsFields, addsComments bool
+	// splitIn is a text within which a message is split into two parts, or "".
+	splitIn string
 }
 
 // usualFraming is the form in which the MCP SDKs write messages.
 var usualFraming = framing{lineEnd: "\n", space: " "}
 
-// drawFraming returns a drawn form.
-func drawFraming(s *draw.Source) framing {
-	coin := func() bool { return s.IntN(2) == 0 }
-	return framing{lineEnd: draw.Pick(s, []string{"\n", "\r\n"}), space: draw.Pick(s, []string{"", " "}), omitsEvent: coin(), splitsData: coin(),
-		addsFields: coin(), addsComments: coin()}
-}
+// wideChar is a character that takes three bytes in UTF-8.
+const wideChar = "☃"
 
-// write writes a message in the form.
-func (f framing) write(c *channel, text string) bool { return c.raw(f.format(text)) }
+// partPause is the delay between two parts of a message.
+const partPause = 50 * time.Millisecond
+
+// framings returns each unusual form, and then drawn combinations in two parts.
+func framings(s *draw.Source) []framing {
+	all := []framing{{name: "lines that end with CR LF", lineEnd: "\r\n", space: " "},
+		{name: "several data lines", lineEnd: "\n", space: " ", splitsData: true},
+		{name: "no event field", lineEnd: "\n", space: " ", omitsEvent: true},
+		{name: "id and retry fields", lineEnd: "\n", space: " ", addsFields: true},
+		{name: "comments between fields", lineEnd: "\n", space: " ", addsComments: true},
+		{name: "no space after the colon", lineEnd: "\n"},
+		{name: "a character in two parts", lineEnd: "\n", space: " ", splitIn: wideChar}}
+	coin := func() bool { return s.IntN(2) == 0 }
+	for range 4 {
+		f := framing{name: "a combination of forms in two parts", lineEnd: draw.Pick(s, []string{"\n", "\r\n"}), space: draw.Pick(s, []string{"", " "}),
+			omitsEvent: coin(), splitsData: coin(), addsFields: coin(), addsComments: coin()}
+		f.splitIn = draw.Pick(s, []string{wideChar, f.lineEnd, "data:", `":"`})
+		all = append(all, f)
+	}
+	return all
+}
 
 // format returns a message as an event.
 func (f framing) format(text string) string {

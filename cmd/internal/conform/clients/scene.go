@@ -34,9 +34,6 @@ type scene struct {
 	addsUnknown bool
 	// replayless makes all cursors null.
 	replayless bool
-	// cursorEnd is the suffix of every cursor. drawsCursors draws them from their class instead.
-	cursorEnd    string
-	drawsCursors bool
 	// charset adds a charset to content types.
 	charset bool
 	// grant is the lifetime of a webhook subscription.
@@ -44,10 +41,6 @@ type scene struct {
 
 	// acceptsHostile allows cursors from responses of hostileserver, and grants that do not expire.
 	acceptsHostile bool
-
-	// writeMessage writes a stream message and reports whether the stream is open. If it is nil, messages have the
-	// usual form.
-	writeMessage func(c *channel, text string) bool
 
 	// turn returns the reply to the nth request of a method, counted from 1. If turn or its reply is nil, the default
 	// reply is used.
@@ -83,7 +76,7 @@ type check struct {
 
 // scenes returns all scenes in report order.
 func scenes() []scene {
-	return slices.Concat(plainScenes, toleranceScenes, pollScenes, pushScenes, framingScenes, webhookScenes, classScenes, hostileScenes)
+	return slices.Concat(plainScenes, toleranceScenes, pollScenes, pushScenes, webhookScenes, classScenes, hostileScenes)
 }
 
 // Checks describes all checks in report order.

@@ -37,6 +37,8 @@ var toleranceScenes = []scene{
 	{name: "unknown-members", addsUnknown: true, misbehavesEarly: true, maxDuration: 20 * time.Second, background: emitWhenFollowing(2), checks: []check{
 		{name: "unknown-members", id: "CLI-2", title: "The client ignores unknown members", run: expectContinuation},
 		{name: "unknown-members-handled", id: "CLI-2", title: "The client handles events with unknown members", handled: true, run: expectHandledOnce}}},
+	{name: "list-pages", misbehavesEarly: true, maxDuration: 20 * time.Second, background: emitWhenFollowing(1), turn: twoPages, checks: []check{
+		{name: "list-pages", id: "LIST-1", title: "The client reads every page of the list", run: expectContinuation}}},
 }
 
 func asksNothing(s *stage) error {
@@ -84,4 +86,21 @@ func challengeAnswered(s *stage) error {
 		}
 	}
 	return newViolation(s.lastRequest(), "a subscription that can be made", "one that is refused before the challenge")
+}
+
+// secondPage is the cursor of the second page of a list.
+const secondPage = "page-2"
+
+// twoPages replies to events/list with an empty first page. The second page contains the event type.
+func twoPages(s *stage, a *clientCall, _ int) reply {
+	if a.method != wire.MethodList {
+		return nil
+	}
+	switch cursor, ok := a.cursor(); {
+	case !ok:
+		return s.resultReply(a, `{"events":[],"nextCursor":"`+secondPage+`"}`)
+	case cursor != secondPage:
+		return refuse(a, wire.Sketch.Code(wire.InvalidParams), "InvalidParams", "null")
+	}
+	return nil
 }

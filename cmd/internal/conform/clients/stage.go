@@ -115,7 +115,7 @@ type stage struct {
 func newStage(r *run, sc scene) *stage {
 	s := &stage{scene: sc, run: r, over: make(chan struct{}), changed: make(chan struct{}), known: map[string]int{},
 		sessions: map[string]string{}, conns: map[net.Conn]bool{}, odd: map[string]oddity{}, hooks: map[string]*hook{},
-		counts: map[string]int{}, marks: map[string]time.Duration{}, marked: map[string]int{}, taken: map[string]int{}, origin: newToken() + sc.cursorEnd}
+		counts: map[string]int{}, marks: map[string]time.Duration{}, marked: map[string]int{}, taken: map[string]int{}, origin: newToken()}
 	s.known[s.origin] = 0
 	s.draw = r.source.For(sc.name)
 	s.heartbeat = time.Duration(700+s.draw.For("heartbeat").IntN(600)) * time.Millisecond
@@ -339,20 +339,21 @@ func (s *stage) notifyLocked() {
 // emit adds an event to the log and returns its eventId. addSilent adds a position without an event.
 func (s *stage) emit() string {
 	e := newEvent()
-	s.add(entry{id: e.id, form: e.form, members: e.members(s.draw.For(e.id))})
+	s.addEvent(e, newToken())
 	return e.id
 }
 
-func (s *stage) addSilent() { s.add(entry{}) }
+func (s *stage) addSilent() { s.add(entry{cursor: newToken()}) }
 
-// add adds an entry with a new cursor to the log.
+// addEvent adds an event with its cursor to the log.
+func (s *stage) addEvent(e *event, cursor string) {
+	s.add(entry{cursor: cursor, id: e.id, form: e.form, members: e.members(s.draw.For(e.id))})
+}
+
+// add adds an entry to the log.
 func (s *stage) add(e entry) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	e.cursor = newToken() + s.cursorEnd
-	if s.drawsCursors {
-		e.cursor = cursorTexts(s.draw.For("cursors"))[len(s.log)]
-	}
 	s.log = append(s.log, e)
 	s.known[e.cursor] = len(s.log)
 	s.notifyLocked()

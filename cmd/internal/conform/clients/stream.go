@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
@@ -16,15 +17,15 @@ type channel struct {
 	w  http.ResponseWriter
 	r  *http.Request
 	ok bool
-	// hasBegun reports whether the first message has been written.
-	hasBegun bool
+	// framing is the form of the messages.
+	framing framing
 }
 
 // channel returns a reply that is a stream. play writes the stream, which ends when play returns.
 func (s *stage) channel(a *clientCall, play func(c *channel)) reply {
 	return func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set(headerContentType, s.contentType("text/event-stream"))
-		play(&channel{s: s, a: a, w: w, r: r, ok: true})
+		play(&channel{s: s, a: a, w: w, r: r, ok: true, framing: usualFraming})
 	}
 }
 
@@ -38,11 +39,12 @@ func (c *channel) raw(text string) bool {
 
 // frame writes a message.
 func (c *channel) frame(text string) bool {
-	defer func() { c.hasBegun = true }()
-	if c.s.writeMessage != nil {
-		return c.s.writeMessage(c, text)
+	text = c.framing.format(text)
+	if c.framing.splitIn == "" {
+		return c.raw(text)
 	}
-	return c.raw(usualFraming.format(text))
+	at := strings.Index(text, c.framing.splitIn) + 1
+	return c.raw(text[:at]) && c.keepOpen(nil, partPause) && c.raw(text[at:])
 }
 
 // notify writes a notification. members contains the JSON members of its params, without braces.
