@@ -27,6 +27,18 @@ func (s *stage) answer(a *clientCall) reply {
 			return answer
 		}
 	}
+	if s.poll != nil && a.method == wire.MethodPoll {
+		if answer := s.poll(s, a, n); answer != nil {
+			return answer
+		}
+	}
+	if a.method == wire.MethodStream {
+		return s.channel(a, func(c *channel) {
+			if s.stream == nil || !s.stream(s, c, n) {
+				c.playOrderly()
+			}
+		})
+	}
 	return s.defaultReply(a)
 }
 
@@ -117,8 +129,6 @@ func (s *stage) defaultReply(a *clientCall) reply {
 	case wire.MethodPoll:
 		pos, stale := s.startOf(a)
 		return s.pageReply(a, pos, stale, pageOptions{})
-	case wire.MethodStream:
-		return s.channel(a, (*channel).playOrderly)
 	case wire.MethodSubscribe:
 		return s.subscribe(a)
 	case wire.MethodUnsubscribe:

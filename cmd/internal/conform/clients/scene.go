@@ -42,9 +42,11 @@ type scene struct {
 	// acceptsHostile allows cursors from responses of hostileserver, and grants that do not expire.
 	acceptsHostile bool
 
-	// turn returns the reply to the nth request of a method, counted from 1. If turn or its reply is nil, the default
-	// reply is used.
-	turn func(s *stage, a *clientCall, n int) reply
+	// turn returns the reply to the nth request of a method, counted from 1. poll is like turn, but only for polls. If
+	// a function or its reply is nil, the default reply is used.
+	turn, poll func(s *stage, a *clientCall, n int) reply
+	// stream plays the nth stream. If it is nil or returns false, the default stream follows.
+	stream func(s *stage, c *channel, n int) bool
 	// background runs concurrently until the scene ends.
 	background func(ctx context.Context, s *stage)
 	checks     []check
@@ -76,7 +78,7 @@ type check struct {
 
 // scenes returns all scenes in report order.
 func scenes() []scene {
-	return slices.Concat(plainScenes, toleranceScenes, pollScenes, pushScenes, webhookScenes, classScenes, hostileScenes)
+	return slices.Concat(plainScenes, toleranceScenes, pollScenes, pushScenes, refusalScenes(), webhookScenes, classScenes, hostileScenes)
 }
 
 // Checks describes all checks in report order.

@@ -13,21 +13,21 @@ import (
 
 // classScenes play correct servers whose messages are drawn from the classes of their requirements, in each mode.
 var classScenes = slices.Concat(
-	inModes(scene{name: "forms", maxDuration: 60 * time.Second, turn: onPoll(drawnPages), background: emitForms, checks: []check{
+	inModes(scene{name: "forms", maxDuration: 60 * time.Second, poll: drawnPages, background: emitForms, checks: []check{
 		{name: "forms", id: "OCC-1", title: "The client accepts unusual events from %s", run: expectAllTaken},
 		{name: "forms-handled", id: "OCC-1", title: "The client handles unusual events from %s once", handled: true, run: expectHandledOnce}}}, wire.DeliveryModes...),
-	inModes(scene{name: "repeat", maxDuration: 60 * time.Second, turn: onStream(repeatStreams), background: emitRepeats, checks: []check{
+	inModes(scene{name: "repeat", maxDuration: 60 * time.Second, stream: repeatStreams, background: emitRepeats, checks: []check{
 		{name: "repeat-handled", id: "CLI-2", title: "The client handles an event once that %s repeat after many others", handled: true, run: expectHandledOnce}}},
 		wire.DeliveryModes...),
 	inModes(scene{name: "content-type", misbehavesEarly: true, charset: true, maxDuration: 30 * time.Second, background: emitWhenFollowing(1), checks: []check{
 		{name: "content-type", id: "PUSH-11", title: "The client accepts a charset in the content types of %s", run: expectContinuation}}}, wire.DeliveryModes...),
 	inModes(scene{name: "start-failure", misbehavesEarly: true, maxDuration: 60 * time.Second, turn: failAtStart, background: emitWhenFollowing(1), checks: []check{
 		{name: "start-failure", id: "CLI-3", title: "The client continues after failures at the start of %s or reports them", run: bearsOrReports}}}, wire.DeliveryModes...),
-	inModes(scene{name: "cursors", maxDuration: 90 * time.Second, turn: oneEventEach, background: emitBurst(addCursors), checks: []check{
+	inModes(scene{name: "cursors", maxDuration: 90 * time.Second, poll: oneEventEach, stream: nextEvent, background: emitBurst(addCursors), checks: []check{
 		{name: "cursors", id: "CUR-1", title: "The client returns each cursor of %s", run: returnsCursors}}}, wire.ModePoll, wire.ModePush),
-	[]scene{{name: "sse-forms", mode: wire.ModePush, maxDuration: 90 * time.Second, turn: onStream(framedStreams), background: emitBurst(addFramings), checks: []check{
+	[]scene{{name: "sse-forms", mode: wire.ModePush, maxDuration: 90 * time.Second, stream: framedStreams, background: emitBurst(addFramings), checks: []check{
 		{name: "sse-forms", id: "PUSH-11", title: "The client accepts each form of server-sent events", run: returnsCursors},
-		{name: "sse-bom", id: "PUSH-11", title: "The client accepts a byte order mark at the start of a stream", advice: true, run: expectResume(2, fixedPosition(0))}}}},
+		{name: "sse-bom", id: "PUSH-11", title: "The client accepts a byte order mark at the start of a stream", advice: true, run: expectResume(2, 0)}}}},
 )
 
 // modeTexts maps a mode to the prefix of the names of its scenes and checks, and to its text in titles.
@@ -103,7 +103,7 @@ func repeatStreams(s *stage, c *channel, n int) bool {
 	}
 	s.mark("streaming")
 	if n > 1 {
-		c.writeEvents(0, nil)
+		c.writeEvents(0)
 		return true
 	}
 	if s.waitUntil(c.r.Context(), func() bool { return s.head() >= manyEvents }) {
@@ -156,31 +156,26 @@ func addFramings(s *stage) {
 	}
 }
 
-// oneEventEach sends one event with each page, and with each stream.
-func oneEventEach(s *stage, a *clientCall, n int) reply {
-	if a.method == wire.MethodPoll {
-		pos, stale := s.startOf(a)
-		return s.pageReply(a, pos, stale, pageOptions{lastPosition: 1})
-	}
-	return onStream(func(s *stage, c *channel, _ int) bool {
-		c.sendNextEvent()
-		return true
-	})(s, a, n)
+// oneEventEach sends one event with each page.
+func oneEventEach(s *stage, a *clientCall, _ int) reply {
+	pos, stale := s.startOf(a)
+	return s.pageReply(a, pos, stale, pageOptions{lastPosition: 1})
 }
 
-// sendNextEvent plays a stream that ends after an event, unless it is the last one.
-func (c *channel) sendNextEvent() {
-	pos, stale := c.s.startOf(c.a)
+// nextEvent plays a stream that ends after an event, unless it is the last one.
+func nextEvent(s *stage, c *channel, _ int) bool {
+	pos, stale := s.startOf(c.a)
 	if !c.active(pos, stale) {
-		return
+		return true
 	}
-	c.s.mark("streaming")
-	c.s.waitUntil(c.r.Context(), func() bool { _, ok := c.s.markTime("emitted"); return ok })
-	if pos+1 >= c.s.head() {
-		c.writeEvents(pos, nil)
+	s.mark("streaming")
+	s.waitUntil(c.r.Context(), s.isMarked("emitted"))
+	if pos+1 >= s.head() {
+		c.writeEvents(pos)
 	} else if c.sendEvent(pos + 1) {
 		c.writeResult()
 	}
+	return true
 }
 
 // framedStreams cuts a first stream that begins with a byte order mark, which no known server writes. Each later stream
@@ -188,7 +183,7 @@ func (c *channel) sendNextEvent() {
 func framedStreams(s *stage, c *channel, n int) bool {
 	if n == 1 {
 		c.framing.omitsEvent = true // so that the mark precedes the data
-		if c.raw("\ufeff") && c.active(0, false) && c.keepOpen(nil, s.heartbeat) {
+		if c.raw("\ufeff") && c.active(0, false) && c.keepOpen(s.heartbeat) {
 			c.cut()
 		}
 		return true
@@ -197,8 +192,7 @@ func framedStreams(s *stage, c *channel, n int) bool {
 	if all := framings(s.draw.For("framings")); pos < len(all) {
 		c.framing = all[pos]
 	}
-	c.sendNextEvent()
-	return true
+	return nextEvent(s, c, n)
 }
 
 // expectAllTaken checks that each event has reached the client.

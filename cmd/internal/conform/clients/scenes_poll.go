@@ -14,41 +14,32 @@ const minPause = 100 * time.Millisecond
 
 // pollScenes play servers that the client polls (CLI-3).
 var pollScenes = []scene{
-	{name: "poll-pace", mode: wire.ModePoll, maxDuration: 60 * time.Second, turn: onPoll(paces), background: awaitReport, checks: []check{
+	{name: "poll-pace", mode: wire.ModePoll, maxDuration: 60 * time.Second, poll: paces, background: awaitReport, checks: []check{
 		{name: "poll-cursor", id: "CUR-4", title: "The client polls from the last cursor, also after pages without events", run: pollsFromLast},
 		{name: "poll-has-more", id: "CLI-3", title: "The client polls again immediately after hasMore", run: expectPause(2, 0, 2*time.Second, "there is more")},
 		{name: "poll-next", id: "CLI-3", title: "The client waits for nextPollMs", advice: true, run: expectPause(3, 1800*time.Millisecond, 0, "nextPollMs is 2000")},
 		{name: "poll-next-zero", id: "CLI-3", title: "The client pauses between polls if nextPollMs is 0", advice: true, run: expectPause(4, 900*time.Millisecond, 0, "nextPollMs is 0")},
-		{name: "poll-truncated", id: "CLI-3", title: "The client continues from the cursor of a truncated page", run: expectResume(6, func(s *stage) int { return s.head() })},
+		{name: "poll-truncated", id: "CLI-3", title: "The client continues from the cursor of a truncated page", run: func(s *stage) error { return expectResume(6, s.head())(s) }},
 		{name: "poll-truncated-handled", id: "CLI-2", title: "The client handles the events of a truncated page", handled: true, run: expectHandledOnce},
-		{name: "poll-gap", id: "CLI-2", title: "The client reports a gap in a poll", advice: true, run: expectReport("truncated")}}},
-	{name: "poll-null-cursor", mode: wire.ModePoll, replayless: true, maxDuration: 60 * time.Second, turn: onPoll(cursorless), checks: []check{
+		{name: "poll-gap", id: "CLI-2", title: "The client reports a gap in a poll", advice: true, run: expectReport}}},
+	{name: "poll-null-cursor", mode: wire.ModePoll, replayless: true, maxDuration: 60 * time.Second, poll: cursorless, checks: []check{
 		{name: "poll-null-cursor", id: "CLI-6", title: "The client does not send a null cursor as text", run: expectNoCursor(3)}}},
-	{name: "poll-failure", mode: wire.ModePoll, maxDuration: 90 * time.Second, turn: onPoll(failPolls), background: emitAfter("failed 4"), checks: []check{
+	{name: "poll-failure", mode: wire.ModePoll, maxDuration: 90 * time.Second, poll: failPolls, background: emitAfter("failed 4"), checks: []check{
 		{name: "poll-upstream", id: "PUSH-5", title: "The client retries a poll that failed upstream", run: expectContinuation},
 		{name: "poll-failure-pause", id: "CLI-3", title: "The client waits after a failed poll", run: pausesBetween(2, 5)},
 		{name: "poll-failure-backoff", id: "CLI-3", title: "The pauses after failed polls grow", advice: true, run: pausesGrow},
 		{name: "poll-failure-handled", id: "CLI-2", title: "The client loses no event by failed polls", handled: true, run: expectHandledOnce}}},
-	{name: "poll-busy", mode: wire.ModePoll, maxDuration: 60 * time.Second, turn: onPoll(busy), background: emitAfter("busy"), checks: []check{
+	{name: "poll-busy", mode: wire.ModePoll, maxDuration: 60 * time.Second, poll: busy, background: emitAfter("busy"), checks: []check{
 		{name: "poll-busy", id: "CLI-3", title: "The client continues to poll after a busy server", run: expectContinuation},
 		{name: "poll-retry-after", id: "CLI-3", title: "The client waits for Retry-After", advice: true, run: expectPause(2, 2900*time.Millisecond, 0, "Retry-After is 3")},
 		{name: "poll-retry-after-date", id: "CLI-3", title: "The client waits for Retry-After that is a date", advice: true,
 			run: expectPause(3, 2900*time.Millisecond, 0, "Retry-After is a date three seconds later")}}},
-	{name: "poll-held", mode: wire.ModePoll, maxDuration: 60 * time.Second, turn: onPoll(holdSecond), background: emitAfter("held"), checks: []check{
+	{name: "poll-held", mode: wire.ModePoll, maxDuration: 60 * time.Second, poll: holdSecond, background: emitAfter("held"), checks: []check{
 		{name: "poll-overlap", id: "CLI-3", title: "Polls do not overlap", run: oneAtATime}}},
 	{name: "poll-restart", mode: wire.ModePoll, maxDuration: 40 * time.Second, background: restartServer, checks: []check{
 		{name: "poll-restart", id: "CLI-3", title: "The client continues to poll after a restart", run: expectContinuation},
 		{name: "poll-restart-cursor", id: "CLI-3", title: "The client polls from the last cursor after a restart", run: expectResumeAfter("down")},
 		{name: "poll-restart-handled", id: "CLI-2", title: "The client loses no event by a restart of a polled server", handled: true, run: expectHandledOnce}}},
-	refusingScene(wire.Sketch, wire.NotFound,
-		check{name: "poll-not-found-sketch", id: "CLI-7", title: "The client lists events after a poll fails with the sketch's NotFound", run: expectListAgain("refused", fixedPosition(0))}),
-	refusingScene(wire.SEP, wire.NotFound,
-		check{name: "poll-not-found-sep", id: "CLI-7", title: "The client lists events after a poll fails with the SEP's NotFound", run: expectListAgain("refused", fixedPosition(0))}),
-	refusingScene(wire.Sketch, wire.Forbidden,
-		check{name: "poll-forbidden-sketch", id: "CLI-7", title: "The client stops after a poll fails with the sketch's Forbidden", run: expectStop("refused")}),
-	refusingScene(wire.SEP, wire.Forbidden,
-		check{name: "poll-forbidden-sep", id: "CLI-7", title: "The client stops after a poll fails with the SEP's Forbidden", run: expectStop("refused")},
-		check{name: "poll-forbidden-reported", id: "CLI-7", title: "The client reports a poll that fails with Forbidden", run: expectNotSilent("refused")}),
 }
 
 // longPoll is the nextPollMs of a page with hasMore. Even a slow client sends its next poll earlier.
@@ -76,7 +67,7 @@ func paces(s *stage, a *clientCall, n int) reply {
 		for range 1 + s.draw.For("truncated").IntN(3) {
 			s.emit()
 		}
-		s.mark("truncated")
+		s.mark("gap")
 		return s.pageReply(a, pos, true, pageOptions{nextPollMs: 3000})
 	case 6:
 		s.finish()
@@ -87,7 +78,7 @@ func paces(s *stage, a *clientCall, n int) reply {
 // pollsFromLast checks that each of the first polls has the cursor of the page before it.
 func pollsFromLast(s *stage) error {
 	for n := 2; n <= 5; n++ {
-		if err := expectResume(n, fixedPosition(n-1))(s); err != nil {
+		if err := expectResume(n, n-1)(s); err != nil {
 			return err
 		}
 	}
@@ -96,8 +87,8 @@ func pollsFromLast(s *stage) error {
 
 // awaitReport waits for the program to report a truncated page.
 func awaitReport(ctx context.Context, s *stage) {
-	if s.waitUntil(ctx, func() bool { _, ok := s.markTime("truncated"); return ok }) {
-		s.awaitOutput(ctx, "truncated")
+	if s.waitUntil(ctx, s.isMarked("gap")) {
+		s.awaitOutput(ctx)
 	}
 }
 
@@ -153,27 +144,6 @@ func holdSecond(s *stage, a *clientCall, n int) reply {
 	}
 }
 
-// refusingScene returns a scene with a server that refuses the second poll. If kind is Forbidden, it also refuses all
-// later ones. The scene has the name of its first check.
-func refusingScene(family wire.Dialect, kind wire.Kind, checks ...check) scene {
-	return scene{name: checks[0].name, mode: wire.ModePoll, maxDuration: 60 * time.Second, checks: checks, background: finishAfterRefusal("refused", kind),
-		turn: onPoll(func(s *stage, a *clientCall, n int) reply {
-			if n == 1 || kind == wire.NotFound && n > 2 {
-				return nil
-			}
-			s.mark("refused")
-			return refuse(a, family.Code(kind), kind.String(), refusalData(kind))
-		})}
-}
-
-// refusalData returns the data of an error about an event type.
-func refusalData(kind wire.Kind) string {
-	if kind == wire.NotFound {
-		return `{"kind":"event"}`
-	}
-	return "null"
-}
-
 // restartServer restarts the server once the client has received an event, and then emits more.
 func restartServer(ctx context.Context, s *stage) {
 	if !s.waitUntil(ctx, s.isFollowing) {
@@ -195,7 +165,7 @@ func expectResumeAfter(mark string) func(s *stage) error {
 		if _, ok := s.markTime(mark); !ok {
 			return newViolation(s.lastRequest(), "the client to come so far", "it did not")
 		}
-		return expectResume(len(s.eventRequests())-len(s.requestsSince(mark, methodOf(s.mode)))+1, fixedPosition(1))(s)
+		return expectResume(len(s.eventRequests())-len(s.requestsSince(mark, methodOf(s.mode)))+1, 1)(s)
 	}
 }
 

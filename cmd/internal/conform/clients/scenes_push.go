@@ -14,78 +14,47 @@ const maxSilence = 66 * time.Second
 
 // pushScenes play servers with streams (CLI-4).
 var pushScenes = []scene{
-	{name: "stream-cut", mode: wire.ModePush, maxDuration: 30 * time.Second, background: emitAfter("left"),
-		turn: onStream(endFirstStream((*channel).cutInMessage)), checks: []check{
-			{name: "stream-cut", id: "CLI-4", title: "The client reopens a broken stream at the last cursor", run: expectResume(2, fixedPosition(2))},
-			{name: "stream-cut-handled", id: "CLI-2", title: "The client loses no event by a broken stream", handled: true, run: expectHandledOnce}}},
-	{name: "stream-cut-active", mode: wire.ModePush, maxDuration: 30 * time.Second, background: emitAfter("left"), turn: onStream(cutAfterActive), checks: []check{
-		{name: "stream-cut-active", id: "CLI-4", title: "The client reopens a stream that broke after active at the cursor of active", run: expectResume(2, fixedPosition(0))},
-		{name: "stream-cut-active-handled", id: "CLI-2", title: "The client loses no event by a stream that broke after active", handled: true, run: expectHandledOnce}}},
-	{name: "stream-end", mode: wire.ModePush, maxDuration: 30 * time.Second, background: emitAfter("left"),
-		turn: onStream(endFirstStream(func(c *channel) { c.writeResult() })), checks: []check{
-			{name: "stream-end", id: "CLI-4", title: "The client reopens a stream that ended without terminated", run: expectResume(2, fixedPosition(2))},
-			{name: "stream-end-handled", id: "CLI-2", title: "The client loses no event by a stream that ended", handled: true, run: expectHandledOnce}}},
-	{name: "stream-refused", mode: wire.ModePush, maxDuration: 40 * time.Second, background: emitAfter("left"), turn: refusedStreams, checks: []check{
+	{name: "stream-cut", mode: wire.ModePush, maxDuration: 40 * time.Second, background: emitAfter("left"), turn: refuseStreams, stream: cutStreams, checks: []check{
+		{name: "stream-cut-active", id: "CLI-4", title: "The client reopens a stream that broke after active at the cursor of active", run: expectResume(2, 0)},
+		{name: "stream-cut", id: "CLI-4", title: "The client reopens a broken stream at the last cursor", run: expectResume(3, 2)},
 		{name: "stream-refused", id: "CLI-4", title: "The client opens a stream at the last cursor after refusals", run: expectRetryResume},
-		{name: "stream-refused-pause", id: "CLI-4", title: "The client waits between refused streams", run: refusedInPeace}}},
-	{name: "stream-end-pause", mode: wire.ModePush, maxDuration: 40 * time.Second, background: emitAfter("left"), turn: endStreams, checks: []check{
-		{name: "stream-end-pause", id: "CLI-4", title: "The client waits between streams that end", run: refusedInPeace}}},
+		{name: "stream-refused-pause", id: "CLI-4", title: "The client waits between refused streams", run: refusedInPeace},
+		{name: "stream-cut-handled", id: "CLI-2", title: "The client loses no event by broken and refused streams", handled: true, run: expectHandledOnce}}},
+	{name: "stream-end", mode: wire.ModePush, maxDuration: 40 * time.Second, background: emitAfter("left"), stream: endStreams, checks: []check{
+		{name: "stream-end", id: "CLI-4", title: "The client reopens a stream that ended without terminated", run: expectResume(2, 2)},
+		{name: "stream-end-pause", id: "CLI-4", title: "The client waits between streams that end", run: refusedInPeace},
+		{name: "stream-end-handled", id: "CLI-2", title: "The client loses no event by a stream that ended", handled: true, run: expectHandledOnce}}},
 	{name: "stream-restart", mode: wire.ModePush, maxDuration: 40 * time.Second, background: restartServer, checks: []check{
 		{name: "stream-restart", id: "CLI-4", title: "The client opens a stream at the last cursor after a restart", run: expectResumeAfter("down")},
 		{name: "stream-restart-handled", id: "CLI-2", title: "The client loses no event by a restart of a streaming server", handled: true, run: expectHandledOnce}}},
-	{name: "stream-silent", mode: wire.ModePush, maxDuration: maxSilence + 15*time.Second, background: emitAfter("again"), turn: onStream(silence), checks: []check{
+	{name: "stream-silent", mode: wire.ModePush, maxDuration: maxSilence + 15*time.Second, background: emitAfter("again"), stream: silence, checks: []check{
 		{name: "stream-silent", id: "CLI-4", title: "The client detects a silent stream within two heartbeats of thirty seconds", run: expectReopened(maxSilence)},
 		{name: "stream-silent-interval", id: "CLI-4", title: "The client detects a silent stream by its earlier heartbeats", advice: true, run: expectReopened(8 * time.Second)},
-		{name: "stream-silent-resume", id: "CLI-4", title: "The client reopens a silent stream at the last cursor", run: expectResume(2, fixedPosition(3))},
+		{name: "stream-silent-resume", id: "CLI-4", title: "The client reopens a silent stream at the last cursor", run: expectResume(2, 3)},
 		{name: "stream-silent-cancel", id: "PUSH-8", title: "The client cancels an abandoned stream", run: cancelled}}},
-	{name: "stream-null-cursor", mode: wire.ModePush, replayless: true, maxDuration: 25 * time.Second, background: emitAfter("left"),
-		turn: onStream(endFirstStream((*channel).cut)), checks: []check{
-			{name: "stream-null-cursor", id: "CLI-6", title: "The client reopens a stream without cursors without one", run: expectNoCursor(2)}}},
-	{name: "stream-gap", mode: wire.ModePush, maxDuration: 25 * time.Second, background: emitAfter("left"), turn: onStream(gap), checks: []check{
+	{name: "stream-null-cursor", mode: wire.ModePush, replayless: true, maxDuration: 25 * time.Second, background: emitAfter("left"), stream: endStreams, checks: []check{
+		{name: "stream-null-cursor", id: "CLI-6", title: "The client reopens a stream without cursors without one", run: expectNoCursor(2)}}},
+	{name: "stream-gap", mode: wire.ModePush, maxDuration: 25 * time.Second, background: emitAfter("left"), stream: gap, checks: []check{
 		{name: "stream-gap", id: "CLI-2", title: "A gap does not end a stream", run: staysAfterGap},
-		{name: "stream-gap-cursor", id: "PUSH-7", title: "The client reopens a stream at the cursor of a gap", run: expectResume(2, fixedPosition(5))},
-		{name: "stream-gap-reported", id: "CLI-2", title: "The client reports a gap in a stream", advice: true, run: expectReport("gap")},
+		{name: "stream-gap-cursor", id: "PUSH-7", title: "The client reopens a stream at the cursor of a gap", run: expectResume(2, 5)},
+		{name: "stream-gap-reported", id: "CLI-2", title: "The client reports a gap in a stream", advice: true, run: expectReport},
 		{name: "stream-gap-handled", id: "CLI-2", title: "The client handles events after a gap", handled: true, run: expectHandledOnce}}},
-	{name: "stream-error", mode: wire.ModePush, maxDuration: 25 * time.Second, background: emitAfter("error"), turn: onStream(upstream), checks: []check{
+	{name: "stream-error", mode: wire.ModePush, maxDuration: 25 * time.Second, background: emitAfter("error"), stream: upstream, checks: []check{
 		{name: "stream-error", id: "PUSH-5", title: "A temporary failure does not end a stream", run: sameStream}}},
-	terminatingScene(wire.Sketch.Code(wire.NotFound), wire.NotFound,
-		check{name: "stream-not-found-sketch", id: "CLI-7", title: "The client lists events after terminated with the sketch's NotFound", run: expectListAgain("terminated", fixedPosition(2))}),
-	terminatingScene(wire.SEP.Code(wire.NotFound), wire.NotFound,
-		check{name: "stream-not-found-sep", id: "CLI-7", title: "The client lists events after terminated with the SEP's NotFound", run: expectListAgain("terminated", fixedPosition(2))}),
-	terminatingScene(wire.Sketch.Code(wire.Forbidden), wire.Forbidden,
-		check{name: "stream-forbidden-sketch", id: "CLI-7", title: "The client stops after terminated with the sketch's Forbidden", run: expectStop("terminated")},
-		check{name: "stream-forbidden-reported", id: "CLI-7", title: "The client reports terminated with Forbidden", run: expectNotSilent("terminated")}),
-	terminatingScene(wire.SEP.Code(wire.Forbidden), wire.Forbidden,
-		check{name: "stream-forbidden-sep", id: "CLI-7", title: "The client stops after terminated with the SEP's Forbidden", run: expectStop("terminated")}),
-	terminatingScene(-31999, wire.Forbidden,
-		check{name: "stream-terminated-unknown", id: "CLI-7", title: "The client does not stop silently after terminated with an unknown code", run: expectNotSilent("terminated")}),
-	{name: "stream-schema-changed", mode: wire.ModePush, maxDuration: 30 * time.Second, background: finishLater("changed", 10*time.Second),
-		turn: onStream(changed), checks: []check{
+	{name: "stream-schema-changed", mode: wire.ModePush, maxDuration: 30 * time.Second, background: finishLater(10 * time.Second),
+		stream: changed, checks: []check{
 			{name: "stream-schema-changed", id: "CLI-7", title: "A schema that changed twice at one cursor does not cause a loop", run: leavesCursor}}},
 }
 
-// endFirstStream opens the first stream and calls end to end it.
-func endFirstStream(end func(c *channel)) func(*stage, *channel, int) bool {
-	return func(s *stage, c *channel, n int) bool {
-		if n > 1 {
-			return false
-		}
-		if c.openFirst() {
-			s.mark("left")
-			end(c)
-		}
-		return true
-	}
-}
-
-// cutAfterActive disconnects the first stream before an event occurs.
-func cutAfterActive(s *stage, c *channel, n int) bool {
-	if n > 1 {
+// cutStreams cuts the first stream before an event occurs, and the second one within an event.
+func cutStreams(s *stage, c *channel, n int) bool {
+	switch {
+	case n > 2:
 		return false
-	}
-	if c.active(s.head(), false) && c.keepOpen(nil, s.heartbeat) {
-		s.mark("streaming")
+	case n == 2 && c.openFirst():
 		s.mark("left")
+		c.cutInMessage()
+	case n == 1 && c.active(s.head(), false) && c.keepOpen(s.heartbeat):
 		c.cut()
 	}
 	return true
@@ -98,28 +67,31 @@ const (
 	maxRefused = 100
 )
 
-// endStreams ends every stream immediately for a while.
-func endStreams(s *stage, a *clientCall, n int) reply {
-	return onStream(func(s *stage, c *channel, n int) bool {
-		left, ok := s.markTime("left")
-		if ok && s.now() >= left+outageTime {
-			return false
-		}
-		if pos, stale := s.startOf(a); c.active(pos, stale) {
-			s.mark("streaming")
-			s.mark("left")
-			c.writeResult()
-		}
-		return true
-	})(s, a, n)
-}
-
-func refusedStreams(s *stage, a *clientCall, n int) reply {
-	left, ok := s.markTime("left")
-	if a.method == wire.MethodStream && ok && s.now() < left+outageTime {
+// refuseStreams refuses streams for a while after one was cut.
+func refuseStreams(s *stage, a *clientCall, _ int) reply {
+	if a.method == wire.MethodStream && s.hasOutage() {
 		return statusReply(http.StatusServiceUnavailable, "")
 	}
-	return onStream(endFirstStream((*channel).cut))(s, a, n)
+	return nil
+}
+
+// endStreams ends the first stream after an event, and others immediately for a while.
+func endStreams(s *stage, c *channel, n int) bool {
+	if n > 1 && !s.hasOutage() {
+		return false
+	}
+	pos, stale := s.startOf(c.a)
+	if n == 1 && c.openFirst() || n > 1 && c.active(pos, stale) {
+		s.mark("left")
+		c.writeResult()
+	}
+	return true
+}
+
+// hasOutage reports whether a stream was cut or ended less than outageTime ago.
+func (s *stage) hasOutage() bool {
+	left, ok := s.markTime("left")
+	return ok && s.now() < left+outageTime
 }
 
 // countRefused counts the rejected streams until the server accepted one.
@@ -133,7 +105,7 @@ func (s *stage) countRefused() (n int) {
 	return n
 }
 
-func expectRetryResume(s *stage) error { return expectResume(s.countRefused()+1, fixedPosition(2))(s) }
+func expectRetryResume(s *stage) error { return expectResume(s.countRefused()+1, 2)(s) }
 
 func refusedInPeace(s *stage) error {
 	if n := s.countRefused(); n > maxRefused {
@@ -147,11 +119,11 @@ func silence(s *stage, c *channel, n int) bool {
 		s.mark("again")
 		return false
 	}
-	if c.openFirst() && c.heartbeat(s.head()) && c.keepOpen(nil, s.heartbeat) {
+	if c.openFirst() && c.heartbeat(s.head()) && c.keepOpen(s.heartbeat) {
 		s.addSilent()
 		if c.heartbeat(s.head()) {
 			s.mark("silent")
-			c.keepOpen(nil, -1)
+			c.keepOpen(time.Hour)
 		}
 	}
 	return true
@@ -168,13 +140,13 @@ func gap(s *stage, c *channel, n int) bool {
 		if !c.active(s.head(), true) {
 			return true
 		}
-		s.awaitOutput(c.r.Context(), "gap")
+		s.awaitOutput(c.r.Context())
 		s.emit()
-		if !c.sendEvent(s.head()) || !c.keepOpen(nil, s.heartbeat) {
+		if !c.sendEvent(s.head()) || !c.keepOpen(s.heartbeat) {
 			return true
 		}
 		s.addSilent()
-		if c.active(s.head(), true) && c.keepOpen(nil, s.heartbeat) {
+		if c.active(s.head(), true) && c.keepOpen(s.heartbeat) {
 			s.mark("left")
 			c.cut()
 		}
@@ -196,7 +168,7 @@ func upstream(s *stage, c *channel, n int) bool {
 	}
 	if c.openFirst() && c.notify(wire.NotificationError, fmt.Sprintf(`"error":{"code":%d,"message":"UpstreamError"}`, wire.Sketch.Code(wire.UpstreamError))) {
 		s.mark("error")
-		c.writeEvents(2, nil)
+		c.writeEvents(2)
 	}
 	return true
 }
@@ -212,27 +184,9 @@ func changed(s *stage, c *channel, n int) bool {
 	if n > 1 && !c.active(pos, false) {
 		return true
 	}
-	s.mark("changed")
+	s.mark("refused")
 	c.terminate(wire.Sketch.Code(wire.Unsupported), "Unsupported", `{"feature":"payloadSchema","reason":"schema_changed"}`)
 	return true
-}
-
-// terminatingScene returns a scene with a server that terminates its first stream. The scene has the name of its first
-// check.
-func terminatingScene(code int64, kind wire.Kind, checks ...check) scene {
-	return scene{name: checks[0].name, mode: wire.ModePush, maxDuration: 60 * time.Second, checks: checks, background: finishAfterRefusal("terminated", kind),
-		turn: onStream(func(s *stage, c *channel, n int) bool {
-			if n > 1 && kind == wire.NotFound {
-				return false
-			}
-			if n > 1 || c.openFirst() {
-				if n == 1 {
-					s.mark("terminated")
-				}
-				c.terminate(code, kind.String(), refusalData(kind))
-			}
-			return true
-		})}
 }
 
 // expectReopened returns a check of how long the client took to open another stream.
@@ -291,7 +245,7 @@ func leavesCursor(s *stage) error {
 			return nil
 		}
 	}
-	if at, _ := s.markTime("changed"); !s.hasReported(at) {
+	if at, _ := s.markTime("refused"); !s.hasReported(at) {
 		return newViolation(s.lastRequest(), "a stream without a cursor, or a word that it stops", "neither")
 	}
 	return nil

@@ -11,40 +11,16 @@ import (
 
 // Building blocks of scenes and checks.
 
-// onPoll returns a turn function that only replies to polls. If answer returns nil, the default reply follows.
-func onPoll(answer func(s *stage, a *clientCall, n int) reply) func(*stage, *clientCall, int) reply {
-	return func(s *stage, a *clientCall, n int) reply {
-		if a.method != wire.MethodPoll {
-			return nil
-		}
-		return answer(s, a, n)
-	}
-}
-
-// onStream returns a turn function that only plays streams. If play returns false, the default reply follows.
-func onStream(play func(s *stage, c *channel, n int) bool) func(*stage, *clientCall, int) reply {
-	return func(s *stage, a *clientCall, n int) reply {
-		if a.method != wire.MethodStream {
-			return nil
-		}
-		return s.channel(a, func(c *channel) {
-			if !play(s, c, n) {
-				c.playOrderly()
-			}
-		})
-	}
-}
-
 // playOrderly plays a correct stream.
 func (c *channel) playOrderly() {
 	pos, stale := c.s.startOf(c.a)
 	if c.active(pos, stale) {
 		c.s.mark("streaming")
-		c.writeEvents(pos, nil)
+		c.writeEvents(pos)
 	}
 }
 
-// openFirst opens the first stream. It sends the active notification, an event, and a heartbeat with the cursor of a
+// openFirst opens a stream. It sends the active notification, an event, and a heartbeat with the cursor of a
 // later position, and gives the client time to read them.
 func (c *channel) openFirst() bool {
 	if !c.active(c.s.head(), false) {
@@ -56,7 +32,7 @@ func (c *channel) openFirst() bool {
 		return false
 	}
 	c.s.addSilent()
-	return c.keepOpen(nil, c.s.heartbeat) && c.heartbeat(c.s.head()) && c.keepOpen(nil, c.s.heartbeat)
+	return c.keepOpen(c.s.heartbeat) && c.heartbeat(c.s.head()) && c.keepOpen(c.s.heartbeat)
 }
 
 // cutInMessage ends the connection within an event, before its message is complete.
@@ -162,7 +138,7 @@ func (s *stage) finishWhenRead(ctx context.Context) {
 // emitAfter returns a function that emits an event after a mark, and ends the scene when the client has it.
 func emitAfter(mark string) func(ctx context.Context, s *stage) {
 	return func(ctx context.Context, s *stage) {
-		if !s.waitUntil(ctx, func() bool { _, ok := s.markTime(mark); return ok }) {
+		if !s.waitUntil(ctx, s.isMarked(mark)) {
 			return
 		}
 		s.emit()
@@ -170,38 +146,33 @@ func emitAfter(mark string) func(ctx context.Context, s *stage) {
 	}
 }
 
-// finishLater returns a function that ends the scene some time after a mark, to let the client react.
-func finishLater(mark string, d time.Duration) func(ctx context.Context, s *stage) {
+// finishLater returns a function that ends the scene some time after a refusal, to let the client react.
+func finishLater(d time.Duration) func(ctx context.Context, s *stage) {
 	return func(ctx context.Context, s *stage) {
-		if s.waitUntil(ctx, func() bool { _, ok := s.markTime(mark); return ok }) {
+		if s.waitUntil(ctx, s.isMarked("refused")) {
 			s.finishAfter(ctx, d)
 		}
 	}
 }
 
-// finishAfterRefusal returns a function that ends the scene when the client has requested events again after a mark, or
-// some time after the mark. The client may take longer after NotFound, because it lists the types before.
-func finishAfterRefusal(mark string, kind wire.Kind) func(ctx context.Context, s *stage) {
-	if kind != wire.NotFound {
-		return finishLater(mark, 8*time.Second)
+// finishAfterReturn ends the scene when the client has requested events again after a refusal, or some time after it.
+// The client may take longer than after other refusals, because it lists the types before.
+func finishAfterReturn(ctx context.Context, s *stage) {
+	ctx, cancel := context.WithTimeout(ctx, s.run.patience(40*time.Second))
+	defer cancel()
+	if s.waitUntil(ctx, func() bool { return s.isMarked("refused")() && len(s.requestsSince("refused", methodOf(s.mode))) > 0 }) {
+		s.run.noteRecovery(s.mode)
+		s.finishAfter(ctx, 300*time.Millisecond)
 	}
-	return func(ctx context.Context, s *stage) {
-		ctx, cancel := context.WithTimeout(ctx, s.run.patience(40*time.Second))
-		defer cancel()
-		if s.waitUntil(ctx, func() bool { _, ok := s.markTime(mark); return ok && len(s.requestsSince(mark, methodOf(s.mode))) > 0 }) {
-			s.run.noteRecovery(s.mode)
-			s.finishAfter(ctx, 300*time.Millisecond)
-		}
-		s.finish()
-	}
+	s.finish()
 }
 
-// awaitOutput gives the program time to print something after a mark, and records a mark if it did.
-func (s *stage) awaitOutput(ctx context.Context, what string) {
-	at, _ := s.markTime(what)
+// awaitOutput gives the program time to print something after a gap, and records a mark if it did.
+func (s *stage) awaitOutput(ctx context.Context) {
+	at, _ := s.markTime("gap")
 	sleep(ctx, s.run.patience(2500*time.Millisecond))
 	if s.hasReported(at) {
-		s.mark("said " + what)
+		s.mark("said gap")
 	}
 }
 
@@ -248,16 +219,15 @@ func expectContinuation(s *stage) error {
 	return nil
 }
 
-// expectResume returns a check that the nth request has the last cursor that the server sent before it. pos returns the
-// position of that cursor.
-func expectResume(n int, pos func(s *stage) int) func(s *stage) error {
+// expectResume returns a check that the nth request has the last cursor that the server sent before it, which is that of
+// a position.
+func expectResume(n, want int) func(s *stage) error {
 	return func(s *stage) error {
 		method := methodOf(s.mode)
 		a := s.nthRequest(method, n)
 		if a == nil {
 			return newViolation(s.lastRequest(), "another "+method, "%d of them", len(s.eventRequests()))
 		}
-		want := pos(s)
 		if want > s.head() {
 			return newViolation(a, "the client to come so far", "it did not")
 		}
@@ -294,9 +264,6 @@ func (s *stage) hasRecentEvent(after, upTo int, a *clientCall) bool {
 	return false
 }
 
-// fixedPosition returns a function that always returns pos.
-func fixedPosition(pos int) func(*stage) int { return func(*stage) int { return pos } }
-
 // expectNoCursor returns a check that no request has a cursor, for a type without cursors.
 func expectNoCursor(least int) func(s *stage) error {
 	return func(s *stage) error {
@@ -312,74 +279,76 @@ func expectNoCursor(least int) func(s *stage) error {
 	}
 }
 
-// expectReport returns a check that the program printed something after a mark, or exited with an error.
-func expectReport(what string) func(s *stage) error {
-	return func(s *stage) error {
-		if _, ok := s.markTime(what); !ok {
-			return newViolation(s.lastRequest(), "the client to come so far", "it did not")
-		}
-		if _, ok := s.markTime("said " + what); !ok && s.exited == "" {
-			return newViolation(s.lastRequest(), "the program to say that something is lost", "nothing on its standard output and error")
-		}
-		return nil
+// reached returns the time of a mark, or a violation if the client has not come so far.
+func (s *stage) reached(mark string) (time.Duration, error) {
+	at, ok := s.markTime(mark)
+	if !ok {
+		return 0, newViolation(s.lastRequest(), "the client to come so far", "it did not")
 	}
+	return at, nil
 }
 
-// expectListAgain returns a check that after a mark the client lists the event types and resumes at its position. A
-// client may stop and say so, but not after the codes of only one family (D2).
-func expectListAgain(mark string, pos func(s *stage) int) func(s *stage) error {
-	return func(s *stage) error {
-		at, ok := s.markTime(mark)
-		if !ok {
-			return newViolation(s.lastRequest(), "the client to come so far", "it did not")
-		}
-		again := s.requestsSince(mark, methodOf(s.mode))
-		switch {
-		case len(again) == 0 && s.run.recoveredModes[s.mode]:
-			return newViolation(s.lastRequest(), "events/list and then "+methodOf(s.mode)+", as after NotFound of the other family", "it stopped")
-		case len(again) == 0 && s.hasReported(at):
-			return asAdvice(newViolation(s.lastRequest(), "events/list and then "+methodOf(s.mode)+": the type is listed", "it stopped, and said so"))
-		case len(again) == 0:
-			return newViolation(s.lastRequest(), "events/list and then "+methodOf(s.mode)+": the type is listed", "it stopped without a word")
-		}
-		if err := expectResume(len(s.eventRequests())-len(again)+1, pos)(s); err != nil {
-			return err
-		}
-		if len(s.requestsSince(mark, wire.MethodList)) == 0 {
-			return asAdvice(newViolation(again[0], "events/list before: whether the type is still there", "none"))
-		}
-		return nil
+// expectReport checks that the program printed something after a gap, or exited with an error.
+func expectReport(s *stage) error {
+	_, err := s.reached("gap")
+	if err == nil && !s.isMarked("said gap")() && s.exited == "" {
+		err = newViolation(s.lastRequest(), "the program to say that something is lost", "nothing on its standard output and error")
 	}
+	return err
 }
 
-// expectStop returns a check that the client does not request events after a mark.
-func expectStop(mark string) func(s *stage) error {
-	return func(s *stage) error {
-		if _, ok := s.markTime(mark); !ok {
-			return newViolation(s.lastRequest(), "the client to come so far", "it did not")
-		}
-		switch n := len(s.requestsSince(mark, methodOf(s.mode))); {
-		case n > 2:
-			return newViolation(s.lastRequest(), "no "+methodOf(s.mode)+" any more: it is Forbidden", "%d of them", n)
-		case n > 0:
-			return asAdvice(newViolation(s.lastRequest(), "no "+methodOf(s.mode)+" any more: it is Forbidden", "%d of them", n))
-		}
-		return nil
+// expectListAgain checks that after a refusal the client lists the event types and resumes at its position. A client
+// may stop and say so, but not after the codes of only one family (D2).
+func expectListAgain(s *stage) error {
+	at, err := s.reached("refused")
+	if err != nil {
+		return err
 	}
+	again := s.requestsSince("refused", methodOf(s.mode))
+	expected := "events/list and then " + methodOf(s.mode) + ": the type is listed"
+	switch {
+	case len(again) == 0 && s.run.recoveredModes[s.mode]:
+		return newViolation(s.lastRequest(), expected+", as after NotFound of the other family", "it stopped")
+	case len(again) == 0 && s.hasReported(at):
+		return asAdvice(newViolation(s.lastRequest(), expected, "it stopped, and said so"))
+	case len(again) == 0:
+		return newViolation(s.lastRequest(), expected, "it stopped without a word")
+	}
+	if err := expectResume(len(s.eventRequests())-len(again)+1, s.head())(s); err != nil {
+		return err
+	}
+	if len(s.requestsSince("refused", wire.MethodList)) == 0 {
+		return asAdvice(newViolation(again[0], "events/list before: whether the type is still there", "none"))
+	}
+	return nil
 }
 
-// expectNotSilent returns a check that the client continued after a mark or reported why it stopped.
-func expectNotSilent(mark string) func(s *stage) error {
-	return func(s *stage) error {
-		at, ok := s.markTime(mark)
-		if !ok {
-			return newViolation(s.lastRequest(), "the client to come so far", "it did not")
-		}
-		if len(s.requestsSince(mark, methodOf(s.mode))) == 0 && !s.hasReported(at) {
-			return newViolation(s.lastRequest(), "the client to come again, or to say that it does not", "neither")
-		}
-		return nil
+// expectStop checks that the client does not request events after a refusal, and reports that it stopped.
+func expectStop(s *stage) error {
+	at, err := s.reached("refused")
+	if err != nil {
+		return err
 	}
+	n := len(s.requestsSince("refused", methodOf(s.mode)))
+	v := newViolation(s.lastRequest(), "no "+methodOf(s.mode)+" any more: it is Forbidden", "%d of them", n)
+	switch {
+	case n > 2:
+		return v
+	case n > 0:
+		return asAdvice(v)
+	case !s.hasReported(at):
+		return newViolation(s.lastRequest(), "the client to say that it stops", "nothing on its standard output and error")
+	}
+	return nil
+}
+
+// expectNotSilent checks that the client continued after a refusal or reported why it stopped.
+func expectNotSilent(s *stage) error {
+	at, err := s.reached("refused")
+	if err == nil && len(s.requestsSince("refused", methodOf(s.mode))) == 0 && !s.hasReported(at) {
+		err = newViolation(s.lastRequest(), "the client to come again, or to say that it does not", "neither")
+	}
+	return err
 }
 
 // pauseAfter returns the time between the response to the nth request and the next request. It returns false if no

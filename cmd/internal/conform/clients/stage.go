@@ -330,6 +330,14 @@ func (s *stage) markTime(what string) (time.Duration, bool) {
 	return at, ok
 }
 
+// isMarked returns a function that reports whether a mark has a time.
+func (s *stage) isMarked(what string) func() bool {
+	return func() bool {
+		_, ok := s.markTime(what)
+		return ok
+	}
+}
+
 // notifyLocked wakes the goroutines that wait for a change. The caller holds the mutex.
 func (s *stage) notifyLocked() {
 	close(s.changed)

@@ -1,6 +1,7 @@
 package clients
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"net/http"
@@ -44,7 +45,7 @@ func (c *channel) frame(text string) bool {
 		return c.raw(text)
 	}
 	at := strings.Index(text, c.framing.splitIn) + 1
-	return c.raw(text[:at]) && c.keepOpen(nil, partPause) && c.raw(text[at:])
+	return c.raw(text[:at]) && c.keepOpen(partPause) && c.raw(text[at:])
 }
 
 // notify writes a notification. members contains the JSON members of its params, without braces.
@@ -100,57 +101,39 @@ func (c *channel) isOpen() bool {
 	return c.ok && !c.a.abandoned && c.r.Context().Err() == nil
 }
 
-// keepOpen keeps the stream open and silent until the client disconnects, stop is closed, or d has elapsed. A negative
-// d means no limit.
-func (c *channel) keepOpen(stop <-chan struct{}, d time.Duration) bool {
-	var over <-chan time.Time
-	if d >= 0 {
-		t := time.NewTimer(d)
-		defer t.Stop()
-		over = t.C
-	}
+// keepOpen keeps the stream open and silent for d. It returns false if the client disconnects before.
+func (c *channel) keepOpen(d time.Duration) bool {
+	ctx, cancel := context.WithTimeout(c.r.Context(), d)
+	defer cancel()
 	for {
-		c.s.mu.Lock()
-		gone, changed := c.a.abandoned, c.s.changed
-		c.s.mu.Unlock()
-		if gone {
+		_, _, changed := c.s.entryAt(0)
+		if !c.isOpen() {
 			return false
 		}
 		select {
-		case <-c.r.Context().Done():
-			return false
-		case <-stop:
-			return true
-		case <-over:
-			return true
+		case <-ctx.Done():
+			return c.isOpen()
 		case <-changed:
 		}
 	}
 }
 
-// writeEvents writes heartbeats and the events after a position until the client disconnects or stop is closed.
-func (c *channel) writeEvents(pos int, stop <-chan struct{}) {
+// writeEvents writes heartbeats and the events after a position until the client disconnects.
+func (c *channel) writeEvents(pos int) {
 	ticker := time.NewTicker(c.s.heartbeat)
 	defer ticker.Stop()
 	for c.isOpen() {
-		if _, ok, _ := c.s.entryAt(pos + 1); ok {
+		_, ok, changed := c.s.entryAt(pos + 1)
+		if ok {
 			pos++
-			if !c.sendEvent(pos) {
-				return
-			}
+			c.sendEvent(pos)
 			continue
 		}
-		_, _, changed := c.s.entryAt(pos + 1)
 		select {
 		case <-changed:
 		case <-ticker.C:
-			if !c.heartbeat(pos) {
-				return
-			}
-		case <-stop:
-			return
+			c.heartbeat(pos)
 		case <-c.r.Context().Done():
-			return
 		}
 	}
 }
