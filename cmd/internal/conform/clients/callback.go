@@ -21,8 +21,9 @@ const (
 	defaultGrant = time.Hour
 	// answerTime is the timeout of a callback. maxAnswer limits how much of its response is read.
 	answerTime, maxAnswer = 10 * time.Second, 64 << 10
-	// maxAttempts is the maximum number of delivery attempts. retryPause is the delay between them.
-	maxAttempts, retryPause = 5, time.Second
+	// maxAttempts is the maximum number of delivery attempts. retryPause is the delay between them. deliveryTick is the
+	// interval at which subscriptions are examined for new events.
+	maxAttempts, retryPause, deliveryTick = 5, time.Second, 10 * time.Millisecond
 )
 
 // A hook is a webhook subscription. The stage's mutex guards it.
@@ -72,7 +73,16 @@ func checkCallback(text string) error {
 func (s *stage) subscribe(a *clientCall) reply {
 	p := a.subscription()
 	secret, err := webhook.ParseSecret(p.Delivery.Secret)
-	if err != nil || checkCallback(p.Delivery.URL) != nil || p.Delivery.Mode != wire.ModeWebhook {
+	urlErr := checkCallback(p.Delivery.URL)
+	s.mu.Lock()
+	if err != nil {
+		s.noteOddity(invalidSecret, err.Error(), a)
+	}
+	if urlErr != nil {
+		s.noteOddity(invalidCallback, urlErr.Error(), a)
+	}
+	s.mu.Unlock()
+	if err != nil || urlErr != nil || p.Delivery.Mode != wire.ModeWebhook {
 		return refuse(a, wire.Sketch.Code(wire.InvalidParams), "InvalidParams", "null")
 	}
 	pos, stale := s.startOf(a)
@@ -135,48 +145,21 @@ func (s *stage) unsubscribe(a *clientCall) reply {
 	return s.resultReply(a, `{}`)
 }
 
-// dropSubscriptions ends all subscriptions, like a restart of a server without a durable store.
-func (s *stage) dropSubscriptions() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, h := range s.hooks {
-		h.ended = true
-	}
-}
-
 // deliver sends new events to all subscriptions until ctx is done.
 func (s *stage) deliver(ctx context.Context) {
-	for ctx.Err() == nil {
+	for sleep(ctx, deliveryTick) {
+		var due []*hook
 		s.mu.Lock()
-		changed := s.changed
-		var due *hook
-		var soon time.Time
 		for _, h := range s.hooks {
-			if h.ended || time.Now().After(h.expires) || h.delivered >= len(s.log) {
-				continue
+			now := time.Now()
+			if !h.ended && !now.After(h.expires) && !now.Before(h.nextAttempt) && h.delivered < len(s.log) {
+				due = append(due, h)
 			}
-			if h.nextAttempt.After(time.Now()) {
-				soon = h.nextAttempt
-				continue
-			}
-			due = h
 		}
 		s.mu.Unlock()
-		if due != nil {
-			s.tryDelivery(ctx, due)
-			continue
+		for _, h := range due {
+			s.tryDelivery(ctx, h)
 		}
-		pause := time.Minute
-		if !soon.IsZero() {
-			pause = time.Until(soon)
-		}
-		t := time.NewTimer(max(pause, time.Millisecond))
-		select {
-		case <-changed:
-		case <-t.C:
-		case <-ctx.Done():
-		}
-		t.Stop()
 	}
 }
 

@@ -1,6 +1,7 @@
 package clients
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
@@ -19,10 +20,13 @@ var classScenes = slices.Concat(
 	inModes(scene{name: "repeat", maxDuration: 60 * time.Second, stream: repeatStreams, background: emitRepeats, checks: []check{
 		{name: "repeat-handled", id: "CLI-2", title: "The client handles an event once that %s repeat after many others", handled: true, run: expectHandledOnce}}},
 		wire.DeliveryModes...),
+	inModes(scene{name: "restart", grant: shortGrant, maxDuration: 50 * time.Second, background: restartServer, checks: []check{
+		{name: "restart", title: "The client continues %s at the last cursor after a restart", run: resumesAfterRestart},
+		{name: "restart-handled", id: "CLI-2", title: "The client loses no event of %s by a restart", handled: true, run: expectHandledOnce}}}, wire.DeliveryModes...),
 	inModes(scene{name: "content-type", misbehavesEarly: true, charset: true, maxDuration: 30 * time.Second, background: emitWhenFollowing(1), checks: []check{
 		{name: "content-type", id: "PUSH-11", title: "The client accepts a charset in the content types of %s", run: expectContinuation}}}, wire.DeliveryModes...),
 	inModes(scene{name: "start-failure", misbehavesEarly: true, maxDuration: 60 * time.Second, turn: failAtStart, background: emitWhenFollowing(1), checks: []check{
-		{name: "start-failure", id: "CLI-3", title: "The client continues after failures at the start of %s or reports them", run: bearsOrReports}}}, wire.DeliveryModes...),
+		{name: "start-failure", title: "The client continues after failures at the start of %s or reports them", run: bearsOrReports}}}, wire.DeliveryModes...),
 	inModes(scene{name: "cursors", maxDuration: 90 * time.Second, poll: oneEventEach, stream: nextEvent, background: emitBurst(addCursors), checks: []check{
 		{name: "cursors", id: "CUR-1", title: "The client returns each cursor of %s", run: returnsCursors}}}, wire.ModePoll, wire.ModePush),
 	[]scene{{name: "sse-forms", mode: wire.ModePush, maxDuration: 90 * time.Second, stream: framedStreams, background: emitBurst(addFramings), checks: []check{
@@ -30,16 +34,19 @@ var classScenes = slices.Concat(
 		{name: "sse-bom", id: "PUSH-11", title: "The client accepts a byte order mark at the start of a stream", advice: true, run: expectResume(2, 0)}}}},
 )
 
-// modeTexts maps a mode to the prefix of the names of its scenes and checks, and to its text in titles.
-var modeTexts = map[string]struct{ prefix, text string }{wire.ModePoll: {"poll", "polls"}, wire.ModePush: {"stream", "streams"}, wire.ModeWebhook: {"delivery", "webhooks"}}
+// modeTexts maps a mode to the prefix of the names of its scenes and checks, to its text in titles, and to the ID of its
+// requirement.
+var modeTexts = map[string]struct{ prefix, text, id string }{wire.ModePoll: {"poll", "polls", "CLI-3"}, wire.ModePush: {"stream", "streams", "CLI-4"},
+	wire.ModeWebhook: {"delivery", "webhooks", "CLI-5"}}
 
-// inModes returns a scene for each mode.
+// inModes returns a scene for each mode. A check without an ID has that of the mode.
 func inModes(sc scene, modes ...string) (all []scene) {
 	for _, mode := range modes {
-		one := sc
-		one.mode, one.name, one.checks = mode, modeTexts[mode].prefix+"-"+sc.name, slices.Clone(sc.checks)
-		for i, c := range one.checks {
-			one.checks[i].name, one.checks[i].title = modeTexts[mode].prefix+"-"+c.name, fmt.Sprintf(c.title, modeTexts[mode].text)
+		one, texts := sc, modeTexts[mode]
+		one.mode, one.name, one.checks = mode, texts.prefix+"-"+sc.name, nil
+		for _, c := range sc.checks {
+			c.name, c.title, c.id = texts.prefix+"-"+c.name, fmt.Sprintf(c.title, texts.text), cmp.Or(c.id, texts.id)
+			one.checks = append(one.checks, c)
 		}
 		all = append(all, one)
 	}
@@ -112,6 +119,28 @@ func repeatStreams(s *stage, c *channel, n int) bool {
 		c.cut()
 	}
 	return true
+}
+
+// restartServer restarts the server once the client has received an event, and then emits more.
+func restartServer(ctx context.Context, s *stage) {
+	if s.emitFirst(ctx) && sleep(ctx, 1500*time.Millisecond) {
+		s.mark("down")
+		s.restart(ctx, 2*time.Second)
+		s.emit()
+		s.finishWhenRead(ctx)
+	}
+}
+
+// resumesAfterRestart checks that the client continues at the cursor of the first event after a restart.
+func resumesAfterRestart(s *stage) error {
+	if _, err := s.reached("down"); err != nil {
+		return err
+	}
+	before := len(s.eventRequests()) - len(s.requestsSince("down", methodOf(s.mode)))
+	if err := expectResume(before+1, 1)(s); err != nil {
+		return err
+	}
+	return expectContinuation(s)
 }
 
 // failAtStart fails the first list and the first request for events.

@@ -24,22 +24,16 @@ var pollScenes = []scene{
 		{name: "poll-gap", id: "CLI-2", title: "The client reports a gap in a poll", advice: true, run: expectReport}}},
 	{name: "poll-null-cursor", mode: wire.ModePoll, replayless: true, maxDuration: 60 * time.Second, poll: cursorless, checks: []check{
 		{name: "poll-null-cursor", id: "CLI-6", title: "The client does not send a null cursor as text", run: expectNoCursor(3)}}},
-	{name: "poll-failure", mode: wire.ModePoll, maxDuration: 90 * time.Second, poll: failPolls, background: emitAfter("failed 4"), checks: []check{
-		{name: "poll-upstream", id: "PUSH-5", title: "The client retries a poll that failed upstream", run: expectContinuation},
-		{name: "poll-failure-pause", id: "CLI-3", title: "The client waits after a failed poll", run: pausesBetween(2, 5)},
-		{name: "poll-failure-backoff", id: "CLI-3", title: "The pauses after failed polls grow", advice: true, run: pausesGrow},
-		{name: "poll-failure-handled", id: "CLI-2", title: "The client loses no event by failed polls", handled: true, run: expectHandledOnce}}},
-	{name: "poll-busy", mode: wire.ModePoll, maxDuration: 60 * time.Second, poll: busy, background: emitAfter("busy"), checks: []check{
-		{name: "poll-busy", id: "CLI-3", title: "The client continues to poll after a busy server", run: expectContinuation},
+	{name: "poll-failure", mode: wire.ModePoll, maxDuration: 90 * time.Second, poll: failPolls, background: emitAfter("failed"), checks: []check{
+		{name: "poll-failure", id: "CLI-3", title: "The client continues to poll after failures", run: expectContinuation},
 		{name: "poll-retry-after", id: "CLI-3", title: "The client waits for Retry-After", advice: true, run: expectPause(2, 2900*time.Millisecond, 0, "Retry-After is 3")},
 		{name: "poll-retry-after-date", id: "CLI-3", title: "The client waits for Retry-After that is a date", advice: true,
-			run: expectPause(3, 2900*time.Millisecond, 0, "Retry-After is a date three seconds later")}}},
+			run: expectPause(3, 2900*time.Millisecond, 0, "Retry-After is a date three seconds later")},
+		{name: "poll-failure-pause", id: "CLI-3", title: "The client waits after a failed poll", run: pausesAfterFailures},
+		{name: "poll-failure-backoff", id: "CLI-3", title: "The pauses after failed polls grow", advice: true, run: pausesGrow},
+		{name: "poll-failure-handled", id: "CLI-2", title: "The client loses no event by failed polls", handled: true, run: expectHandledOnce}}},
 	{name: "poll-held", mode: wire.ModePoll, maxDuration: 60 * time.Second, poll: holdSecond, background: emitAfter("held"), checks: []check{
 		{name: "poll-overlap", id: "CLI-3", title: "Polls do not overlap", run: oneAtATime}}},
-	{name: "poll-restart", mode: wire.ModePoll, maxDuration: 40 * time.Second, background: restartServer, checks: []check{
-		{name: "poll-restart", id: "CLI-3", title: "The client continues to poll after a restart", run: expectContinuation},
-		{name: "poll-restart-cursor", id: "CLI-3", title: "The client polls from the last cursor after a restart", run: expectResumeAfter("down")},
-		{name: "poll-restart-handled", id: "CLI-2", title: "The client loses no event by a restart of a polled server", handled: true, run: expectHandledOnce}}},
 }
 
 // longPoll is the nextPollMs of a page with hasMore. Even a slow client sends its next poll earlier.
@@ -102,31 +96,25 @@ func cursorless(s *stage, a *clientCall, n int) reply {
 	return nil
 }
 
-// failPolls fails the second to the fifth poll, in a drawn order by a status or upstream.
-func failPolls(s *stage, a *clientCall, n int) reply {
-	if n < 2 || n > 5 {
-		return nil
-	}
-	if n == 5 {
-		s.mark("failed 4")
-	}
-	failed := statusReply(http.StatusInternalServerError, "")
-	return s.fail(a, draw.Some(s.draw.For("failures"), 4, []reply{failed, failed, upstreamError(a), upstreamError(a)})[n-2])
-}
+// failedFrom and failedTo are the first and the last poll that the server itself fails.
+const failedFrom, failedTo = 5, 8
 
-// busy limits the second and the third poll. Retry-After is first a number and then a date. Later polls fail in drawn
-// ways.
-func busy(s *stage, a *clientCall, n int) reply {
-	switch n {
-	case 2:
+// failPolls limits the second and the third poll. Retry-After is first a number and then a date. After a success, the
+// server fails polls in a drawn order by a status or upstream. At last, two polls fail in ways after which a client may
+// poll at once, because another server could answer.
+func failPolls(s *stage, a *clientCall, n int) reply {
+	from := s.draw.For("failures")
+	switch {
+	case n == 2:
 		return s.fail(a, statusReply(s.busyStatus("number"), "3"))
-	case 3:
+	case n == 3:
 		return s.fail(a, statusReply(s.busyStatus("date"), time.Now().Add(4*time.Second).UTC().Format(http.TimeFormat)))
-	case 4, 5, 6, 7:
-		if n == 7 {
-			s.mark("busy")
-		}
-		return s.fail(a, failures(s.draw.For("failures"))[n-1])
+	case n >= failedFrom && n <= failedTo:
+		failed := statusReply(http.StatusInternalServerError, "")
+		return s.fail(a, draw.Some(from, 4, []reply{failed, failed, upstreamError(a), upstreamError(a)})[n-failedFrom])
+	case n == failedTo+1 || n == failedTo+2:
+		s.mark("failed")
+		return s.fail(a, draw.Some(from, 2, failures(from))[n-failedTo-1])
 	}
 	return nil
 }
@@ -144,50 +132,23 @@ func holdSecond(s *stage, a *clientCall, n int) reply {
 	}
 }
 
-// restartServer restarts the server once the client has received an event, and then emits more.
-func restartServer(ctx context.Context, s *stage) {
-	if !s.waitUntil(ctx, s.isFollowing) {
-		return
-	}
-	s.emit()
-	if !s.waitUntil(ctx, func() bool { return s.hasEvent(s.head()) }) || !sleep(ctx, 1500*time.Millisecond) {
-		return
-	}
-	s.mark("down")
-	s.restart(ctx, 2*time.Second)
-	s.emit()
-	s.finishWhenRead(ctx)
-}
-
-// expectResumeAfter returns a check of the first request after a mark.
-func expectResumeAfter(mark string) func(s *stage) error {
-	return func(s *stage) error {
-		if _, ok := s.markTime(mark); !ok {
-			return newViolation(s.lastRequest(), "the client to come so far", "it did not")
+func pausesAfterFailures(s *stage) error {
+	for n := failedFrom; n <= failedTo; n++ {
+		if err := expectPause(n, minPause, 0, "it failed")(s); err != nil {
+			return err
 		}
-		return expectResume(len(s.eventRequests())-len(s.requestsSince(mark, methodOf(s.mode)))+1, 1)(s)
 	}
-}
-
-func pausesBetween(from, to int) func(s *stage) error {
-	return func(s *stage) error {
-		for n := from; n <= to; n++ {
-			if err := expectPause(n, minPause, 0, "it failed")(s); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
+	return nil
 }
 
 func pausesGrow(s *stage) error {
-	first, ok := s.pauseAfter(2)
-	last, also := s.pauseAfter(5)
+	first, ok := s.pauseAfter(failedFrom)
+	last, also := s.pauseAfter(failedTo)
 	if !ok || !also {
 		return newViolation(s.lastRequest(), "another "+methodOf(s.mode), "none")
 	}
 	if last < first*3/2 {
-		return newViolation(s.nthRequest(methodOf(s.mode), 6), "longer pauses with each failure", "%.2f s after the first, %.2f s after the fourth", first.Seconds(), last.Seconds())
+		return newViolation(s.lastRequest(), "longer pauses with each failure", "%.2f s after one, %.2f s after the third from there", first.Seconds(), last.Seconds())
 	}
 	return nil
 }

@@ -24,9 +24,6 @@ var pushScenes = []scene{
 		{name: "stream-end", id: "CLI-4", title: "The client reopens a stream that ended without terminated", run: expectResume(2, 2)},
 		{name: "stream-end-pause", id: "CLI-4", title: "The client waits between streams that end", run: refusedInPeace},
 		{name: "stream-end-handled", id: "CLI-2", title: "The client loses no event by a stream that ended", handled: true, run: expectHandledOnce}}},
-	{name: "stream-restart", mode: wire.ModePush, maxDuration: 40 * time.Second, background: restartServer, checks: []check{
-		{name: "stream-restart", id: "CLI-4", title: "The client opens a stream at the last cursor after a restart", run: expectResumeAfter("down")},
-		{name: "stream-restart-handled", id: "CLI-2", title: "The client loses no event by a restart of a streaming server", handled: true, run: expectHandledOnce}}},
 	{name: "stream-silent", mode: wire.ModePush, maxDuration: maxSilence + 15*time.Second, background: emitAfter("again"), stream: silence, checks: []check{
 		{name: "stream-silent", id: "CLI-4", title: "The client detects a silent stream within two heartbeats of thirty seconds", run: expectReopened(maxSilence)},
 		{name: "stream-silent-interval", id: "CLI-4", title: "The client detects a silent stream by its earlier heartbeats", advice: true, run: expectReopened(8 * time.Second)},

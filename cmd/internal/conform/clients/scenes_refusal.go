@@ -16,12 +16,12 @@ func refusalScenes() (all []scene) {
 	}{{"sketch", "the sketch's", wire.Sketch}, {"sep", "the SEP's", wire.SEP}} {
 		all = append(all,
 			refusingScene(family.codes.Code(wire.NotFound), true, finishAfterReturn,
-				check{name: "not-found-" + family.name, title: "The client lists events after " + family.owner + " NotFound for %s", run: expectListAgain}),
+				check{id: "CLI-7", name: "not-found-" + family.name, title: "The client lists events after " + family.owner + " NotFound for %s", run: expectListAgain}),
 			refusingScene(family.codes.Code(wire.Forbidden), false, finishLater(8*time.Second),
-				check{name: "forbidden-" + family.name, title: "The client stops after " + family.owner + " Forbidden for %s and reports it", run: expectStop}))
+				check{id: "CLI-7", name: "forbidden-" + family.name, title: "The client stops after " + family.owner + " Forbidden for %s and reports it", run: expectStop}))
 	}
 	all = append(all, refusingScene(-31999, false, finishLater(8*time.Second),
-		check{name: "refused-unknown", title: "The client does not stop silently after an unknown code for %s", run: expectNotSilent}))
+		check{id: "CLI-7", name: "refused-unknown", title: "The client does not stop silently after an unknown code for %s", run: expectNotSilent}))
 	var each []scene
 	for _, sc := range all {
 		each = append(each, inModes(sc, wire.ModePoll, wire.ModePush)...)
@@ -32,7 +32,6 @@ func refusalScenes() (all []scene) {
 // refusingScene returns a scene with a server that refuses the second poll and terminates the first stream. Unless once
 // is set, it also refuses all later ones. The scene has the name of its check.
 func refusingScene(code int64, once bool, background func(ctx context.Context, s *stage), c check) scene {
-	c.id = "CLI-7"
 	data := "null"
 	if once {
 		data = `{"kind":"event"}`

@@ -14,8 +14,8 @@ const shortGrant = 15 * time.Second
 // webhookScenes play servers that deliver by webhook (CLI-5).
 var webhookScenes = []scene{
 	{name: "refresh", mode: wire.ModeWebhook, grant: shortGrant, maxDuration: 60 * time.Second, background: awaitRefresh, checks: []check{
-		{name: "refresh", id: "CLI-5", title: "The client refreshes a subscription before its grant ends", run: refreshedInTime},
-		{name: "refresh-two-thirds", id: "CLI-5", title: "The client refreshes a subscription at about two thirds of its grant", advice: true, run: refreshedAtTwoThirds},
+		{name: "refresh", id: "CLI-5", title: "The client refreshes a subscription before its grant ends", run: expectPause(1, 0, shortGrant, "its grant ends")},
+		{name: "refresh-two-thirds", id: "CLI-5", title: "The client refreshes a subscription at about two thirds of its grant", advice: true, run: expectPause(1, shortGrant/3, shortGrant*9/10, "two thirds of its grant")},
 		{name: "refresh-key", id: "CLI-5", title: "A refresh has the same name, arguments and callback", run: sameKey},
 		{name: "refresh-cursor", id: "CLI-5", title: "A refresh has the last cursor of a delivery or a response", run: refreshesFromLast},
 		{name: "unsubscribe", id: "CLI-5", title: "The client unsubscribes when it ends", advice: true, run: unsubscribed}}},
@@ -23,9 +23,6 @@ var webhookScenes = []scene{
 		{name: "refresh-null-cursor", id: "CLI-6", title: "A refresh of a subscription without cursors has none", run: expectNoCursor(3)}}},
 	{name: "refresh-failure", mode: wire.ModeWebhook, grant: shortGrant, maxDuration: 90 * time.Second, turn: failRefreshes, background: awaitRepeatedRefresh,
 		checks: []check{{name: "refresh-failure", id: "CLI-5", title: "The client repeats a refresh that fails", run: expectContinuation}}},
-	{name: "subscribe-restart", mode: wire.ModeWebhook, grant: shortGrant, maxDuration: 50 * time.Second, background: loseSubscription, checks: []check{
-		{name: "subscribe-restart", id: "CLI-5", title: "The client subscribes at the last cursor after the server lost a subscription", run: expectContinuation},
-		{name: "delivery-restart-handled", id: "CLI-2", title: "The client loses no event by a restart of a delivering server", handled: true, run: expectHandledOnce}}},
 	{name: "delivery-gap", mode: wire.ModeWebhook, maxDuration: 30 * time.Second, background: hookGap, checks: []check{
 		{name: "delivery-gap", id: "HOOK-7", title: "The client accepts a gap by webhook", run: marked("gap taken", "2xx")},
 		{name: "delivery-gap-reported", id: "CLI-2", title: "The client reports a gap by webhook", advice: true, run: expectReport},
@@ -49,27 +46,8 @@ func awaitRefresh(ctx context.Context, s *stage) {
 	}
 }
 
-// loseSubscription drops the subscription between two events.
-func loseSubscription(ctx context.Context, s *stage) {
-	if !s.waitUntil(ctx, s.isFollowing) {
-		return
-	}
-	s.emit()
-	if !s.waitUntil(ctx, func() bool { return s.hasEvent(1) }) {
-		return
-	}
-	s.dropSubscriptions()
-	s.restart(ctx, time.Second)
-	s.emit()
-	s.finishWhenRead(ctx)
-}
-
 func hookGap(ctx context.Context, s *stage) {
-	if !s.waitUntil(ctx, s.isFollowing) {
-		return
-	}
-	s.emit()
-	if !s.waitUntil(ctx, func() bool { return s.hasEvent(1) }) {
+	if !s.emitFirst(ctx) {
 		return
 	}
 	s.addSilent()
@@ -83,11 +61,7 @@ func hookGap(ctx context.Context, s *stage) {
 }
 
 func hookTerminated(ctx context.Context, s *stage) {
-	if !s.waitUntil(ctx, s.isFollowing) {
-		return
-	}
-	s.emit()
-	if !s.waitUntil(ctx, func() bool { return s.hasEvent(1) }) {
+	if !s.emitFirst(ctx) {
 		return
 	}
 	s.mark("refused")
@@ -104,34 +78,6 @@ func marked(what, expected string) func(s *stage) error {
 		}
 		return nil
 	}
-}
-
-// sinceGrant returns the time from the first response to the refresh.
-func (s *stage) sinceGrant() (d time.Duration, ok bool) {
-	first := s.nthRequest(wire.MethodSubscribe, 1)
-	if first == nil {
-		return 0, false
-	}
-	return s.pauseAfter(1)
-}
-
-func refreshedInTime(s *stage) error {
-	d, ok := s.sinceGrant()
-	if !ok {
-		return newViolation(s.lastRequest(), "events/subscribe again within "+s.grant.String(), "none")
-	}
-	if d > s.run.patience(s.grant) {
-		return newViolation(s.nthRequest(wire.MethodSubscribe, 2), "events/subscribe again within "+s.grant.String(), "after %.1f s", d.Seconds())
-	}
-	return nil
-}
-
-func refreshedAtTwoThirds(s *stage) error {
-	d, ok := s.sinceGrant()
-	if !ok || d < s.grant/3 || d > s.run.patience(s.grant*9/10) {
-		return newViolation(s.nthRequest(wire.MethodSubscribe, 2), "a refresh at about two thirds of "+s.grant.String(), "after %.1f s", d.Seconds())
-	}
-	return nil
 }
 
 func refreshesFromLast(s *stage) error {

@@ -128,6 +128,15 @@ func emitWhenFollowing(times int) func(ctx context.Context, s *stage) {
 	}
 }
 
+// emitFirst emits an event once the client receives new ones, and reports whether the client has it.
+func (s *stage) emitFirst(ctx context.Context) bool {
+	if !s.waitUntil(ctx, s.isFollowing) {
+		return false
+	}
+	s.emit()
+	return s.waitUntil(ctx, func() bool { return s.hasEvent(1) })
+}
+
 // finishWhenRead ends the scene once the client has received all events.
 func (s *stage) finishWhenRead(ctx context.Context) {
 	if s.waitUntil(ctx, func() bool { return s.hasEvent(s.head()) }) {

@@ -29,13 +29,17 @@ func (s *stage) connState(c net.Conn, state http.ConnState) {
 	}
 }
 
-// restart closes all connections and sessions and rejects new ones for a while, as a restarting server does.
+// restart ends all connections, sessions and subscriptions and rejects new ones for a while, like a server without a
+// durable store.
 func (s *stage) restart(ctx context.Context, lasts time.Duration) {
 	s.mu.Lock()
 	s.down = true
 	clear(s.sessions)
 	for c := range s.conns {
 		c.Close()
+	}
+	for _, h := range s.hooks {
+		h.ended = true
 	}
 	s.mu.Unlock()
 	sleep(ctx, lasts)

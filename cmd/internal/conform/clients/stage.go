@@ -224,55 +224,46 @@ func (s *stage) wait(ctx context.Context, p program) {
 
 // readHandled reads the handled events until all events have been handled or the timeout expires.
 func (s *stage) readHandled(ctx context.Context) {
+	if s.run.o.Handled == "" {
+		return
+	}
 	ctx, cancel := context.WithTimeout(ctx, s.run.patience(settleTime))
 	defer cancel()
-	for {
-		complete := true
-		if s.run.o.Handled != "" {
-			s.taken, s.handledErr = s.countHandled()
-			s.mu.Lock()
-			for _, e := range s.log {
-				complete = complete && (e.id == "" || s.taken[e.id] > 0)
-			}
-			s.mu.Unlock()
-		}
-		if complete || s.handledErr != nil || !sleep(ctx, 100*time.Millisecond) {
-			break
-		}
+	for s.countHandled() && slices.ContainsFunc(s.entries(), func(e entry) bool { return s.taken[e.id] == 0 }) && sleep(ctx, 100*time.Millisecond) {
 	}
 	// Wait a little longer because a duplicate may follow.
-	if s.run.o.Handled != "" && s.handledErr == nil {
+	if s.handledErr == nil {
 		sleep(ctx, 300*time.Millisecond)
-		s.taken, s.handledErr = s.countHandled()
+		s.countHandled()
 	}
 }
 
-// countHandled returns the number of lines for each event of this scene.
-func (s *stage) countHandled() (map[string]int, error) {
+// countHandled counts the lines for each event of this scene, and reports whether it could read them.
+func (s *stage) countHandled() bool {
 	lines := strings.Lines(s.out.String())
 	if s.run.o.Handled != standardOutput {
-		var err error
-		if lines, err = handled.Lines(s.run.o.Handled); err != nil {
-			return nil, err
+		if lines, s.handledErr = handled.Lines(s.run.o.Handled); s.handledErr != nil {
+			return false
 		}
 	}
-	s.mu.Lock()
-	var ids []string
-	for _, e := range s.log {
-		if e.id != "" && !slices.Contains(ids, e.id) {
-			ids = append(ids, e.id)
-		}
-	}
-	s.mu.Unlock()
-	n := map[string]int{}
+	s.taken = map[string]int{}
 	for line := range lines {
-		for _, id := range ids {
-			if strings.Contains(line, id) {
-				n[id]++
+		counted := map[string]bool{}
+		for _, e := range s.entries() {
+			if strings.Contains(line, e.id) && !counted[e.id] {
+				s.taken[e.id]++
+				counted[e.id] = true
 			}
 		}
 	}
-	return n, nil
+	return true
+}
+
+// entries returns the entries of the log that have events.
+func (s *stage) entries() []entry {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.DeleteFunc(slices.Clone(s.log), func(e entry) bool { return e.id == "" })
 }
 
 // finish ends the scene because it has received enough.
@@ -481,7 +472,5 @@ func (s *stage) hasReported(since time.Duration) bool {
 
 // isEvent reports whether the text contains an eventId.
 func (s *stage) isEvent(text []byte) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return slices.ContainsFunc(s.log, func(e entry) bool { return e.id != "" && bytes.Contains(text, []byte(e.id)) })
+	return slices.ContainsFunc(s.entries(), func(e entry) bool { return bytes.Contains(text, []byte(e.id)) })
 }
