@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/mcpe-gen/mcpe-gen/cmd/internal/conform/verdict"
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
@@ -17,10 +18,10 @@ var alwaysChecks = []check{
 		"an object with jsonrpc 2.0, a method, params that are an object, and an id that is a number or a string")},
 	{name: "request-content-type", id: "CAP-9", title: "Requests are application/json", run: expectNoOddity(headerContentType, "Content-Type: application/json")},
 	{name: "request-accept", id: "CAP-9", title: "Requests accept both JSON and a stream", run: expectNoOddity(headerAccept, "Accept: application/json, text/event-stream")},
-	{name: "request-revision", id: "CAP-9", title: "MCP-Protocol-Version has the revision of the request", run: expectNoOddity(headerVersion,
+	{name: "request-revision", id: "CAP-9", title: "MCP-Protocol-Version has the revision of the request", run: expectNoOddity(wire.HeaderProtocolVersion,
 		"MCP-Protocol-Version with the revision of the session, or that of _meta in the stateless revision")},
-	{name: "request-method", id: "CAP-9", title: "Mcp-Method has the method of a stateless request", run: expectNoOddity(headerMethod, "Mcp-Method with the method of the body")},
-	{name: "request-name", id: "CAP-9", title: "Mcp-Name has the name of a tool, prompt or resource", run: expectNoOddity(headerName,
+	{name: "request-method", id: "CAP-9", title: "Mcp-Method has the method of a stateless request", run: expectNoOddity(wire.HeaderMethod, "Mcp-Method with the method of the body")},
+	{name: "request-name", id: "CAP-9", title: "Mcp-Name has the name of a tool, prompt or resource", run: expectNoOddity(wire.HeaderName,
 		"Mcp-Name with the name or uri in the body, of tools/call, prompts/get and resources/read")},
 	{name: "request-id", id: "D14", title: "Concurrent requests have different ids", run: expectNoOddity(repeatedID, "another id")},
 	{name: "cursor-bytes", id: "CUR-1", title: "The client sends cursors unchanged", run: expectNoOddity(unknownCursor, "a cursor that an answer has given")},
@@ -34,24 +35,15 @@ var alwaysChecks = []check{
 
 // judgeAll evaluates alwaysChecks and reports the first scene that violates each one.
 func (r *run) judgeAll(stages []*stage) []verdict.Finding {
+	played := slices.DeleteFunc(slices.Clone(stages), func(s *stage) bool { return s.unplayed != nil || len(s.requestsOf("")) == 0 })
 	var all []verdict.Finding
 	for _, c := range alwaysChecks {
 		var err error
-		tried := false
-		for _, s := range stages {
-			if s.unplayed != nil || len(s.requestsOf("")) == 0 {
-				continue
-			}
-			tried = true
-			if err = c.run(s); err != nil {
-				if v, ok := err.(*verdict.Violation); ok && v.Answer == nil {
-					v.Answer = []byte(s.summary())
-				}
-				break
-			}
-		}
-		if !tried {
+		if len(played) == 0 {
 			err = verdict.Skipf("no scene was played")
+		}
+		for i := 0; i < len(played) && err == nil; i++ {
+			err = played[i].try(c)
 		}
 		all = append(all, r.Finding(c.describe(), err))
 	}
@@ -64,6 +56,7 @@ const (
 	repeatedID      = "an id that another request has"
 	unknownCursor   = "a cursor that no answer has given"
 	invalidCallback = "an invalid callback"
+	failedChallenge = "a failed challenge"
 	invalidSecret   = "an invalid secret"
 )
 
@@ -99,7 +92,7 @@ func flooding(s *stage) error {
 }
 
 func crashed(s *stage) error {
-	if len(s.exited) > 6 && s.exited[:6] == "signal" {
+	if strings.HasPrefix(s.exited, "signal") {
 		return newViolation(nil, "the program to go on, or to end with an error", "%s", s.exited)
 	}
 	return nil
@@ -107,25 +100,13 @@ func crashed(s *stage) error {
 
 // expectFreshStart checks that the first request of a scene has no cursor, because the program has just been started.
 func expectFreshStart(s *stage) error {
-	for _, method := range []string{wire.MethodPoll, wire.MethodStream, wire.MethodSubscribe} {
-		a := s.nthRequest(method, 1)
-		if a == nil {
-			continue
-		}
-		if text, ok := a.cursor(); ok {
-			return newViolation(a, "cursor null or absent: a program that was just started", "%q", text)
-		}
-		if raw := a.params["cursor"]; len(raw) > 0 && string(raw) != "null" {
-			return newViolation(a, "cursor null, absent or a string", "%s", raw)
-		}
+	if a := s.nthRequest(methodOf(s.mode), 1); a != nil && a.hasCursor() {
+		return newViolation(a, "cursor null or absent: a program that was just started", "%s", a.params["cursor"])
 	}
 	return nil
 }
 
 func listedOnly(s *stage) error {
-	if s.mode == "" {
-		return nil
-	}
 	for _, a := range s.requestsOf("") {
 		if !slices.Contains([]string{wire.MethodPoll, wire.MethodStream, wire.MethodSubscribe}, a.method) || a.id == nil {
 			continue

@@ -22,13 +22,12 @@ func (s *stage) answer(a *clientCall) reply {
 	if flooded {
 		return statusReply(http.StatusServiceUnavailable, "")
 	}
-	if s.turn != nil {
-		if answer := s.turn(s, a, n); answer != nil {
-			return answer
-		}
+	turn := s.turn
+	if a.method == wire.MethodPoll && s.poll != nil {
+		turn = s.poll
 	}
-	if s.poll != nil && a.method == wire.MethodPoll {
-		if answer := s.poll(s, a, n); answer != nil {
+	if turn != nil {
+		if answer := turn(s, a, n); answer != nil {
 			return answer
 		}
 	}
@@ -116,7 +115,7 @@ func (s *stage) defaultReply(a *clientCall) reply {
 		s.mu.Unlock()
 		answer := s.resultReply(a, `{"protocolVersion":"`+version+`","capabilities":`+s.capabilities()+`,`+serverInfo+`}`)
 		return func(w http.ResponseWriter, r *http.Request) {
-			w.Header().Set(headerSession, session)
+			w.Header().Set(wire.HeaderSessionID, session)
 			answer(w, r)
 		}
 	case "ping":

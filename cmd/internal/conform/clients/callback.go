@@ -100,14 +100,14 @@ func (s *stage) subscribe(a *clientCall) reply {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if fresh {
 			if reason := s.sendChallenge(r.Context(), h); reason != "" {
-				s.mark("challenge failed: " + string(reason))
 				refuse(a, wire.Sketch.Code(wire.CallbackEndpointError), "CallbackEndpointError", fmt.Sprintf(`{"reason":%q}`, reason))(w, r)
 				s.mu.Lock()
+				s.noteOddity(failedChallenge, string(reason), a)
 				delete(s.hooks, h.url)
 				s.mu.Unlock()
 				return
 			}
-			s.mark("challenged")
+			s.run.note(answersChallenge)
 		}
 		grant := s.grant
 		if grant == 0 {
@@ -189,9 +189,9 @@ func (s *stage) tryDelivery(ctx context.Context, h *hook) {
 	s.notifyLocked()
 }
 
-// sendEnvelope sends a control envelope to all subscriptions and reports whether each callback accepted it. A
+// sendEnvelope sends a control envelope to all subscriptions, and records a mark if a callback accepted it. A
 // termination ends the subscriptions.
-func (s *stage) sendEnvelope(ctx context.Context, kind, members string) bool {
+func (s *stage) sendEnvelope(ctx context.Context, kind, members string) {
 	s.mu.Lock()
 	var all []*hook
 	for _, h := range s.hooks {
@@ -201,12 +201,11 @@ func (s *stage) sendEnvelope(ctx context.Context, kind, members string) bool {
 		}
 	}
 	s.mu.Unlock()
-	taken := len(all) > 0
 	for _, h := range all {
-		status, _ := s.post(ctx, h, webhook.NewMessageID(kind), fmt.Appendf(nil, `{"type":%q%s}`, kind, members))
-		taken = taken && status/100 == 2
+		if status, _ := s.post(ctx, h, webhook.NewMessageID(kind), fmt.Appendf(nil, `{"type":%q%s}`, kind, members)); status/100 == 2 {
+			s.mark(kind + " taken")
+		}
 	}
-	return taken
 }
 
 // sendChallenge sends a challenge to a callback. It returns the failure category, if any.

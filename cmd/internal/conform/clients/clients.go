@@ -25,7 +25,6 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/cmd/internal/conform/draw"
 	"github.com/mcpe-gen/mcpe-gen/cmd/internal/conform/verdict"
 	"github.com/mcpe-gen/mcpe-gen/internal/procgroup"
-	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
 // Options configures the client to test and how to start it.
@@ -76,9 +75,9 @@ type program interface {
 // These limits apply to checks that have to wait for their result. They allow for slow machines. An expected message
 // may be late. The wait for a forbidden message is long enough to detect one from a fast client.
 const (
-	// connectTime limits the time until a program sends its first request. modeTime limits the time from its latest
-	// request until it requests events. slowModeTime limits the time from its first request.
-	connectTime, modeTime, slowModeTime = time.Minute, 30 * time.Second, time.Minute
+	// connectTime limits the time until a program sends its first request. modeTime limits the time from its first
+	// request until it requests events.
+	connectTime, modeTime = time.Minute, time.Minute
 	// settleTime is how long the program may take to handle an event.
 	settleTime = 4 * time.Second
 	// concurrentScenes is the number of scenes to play concurrently.
@@ -126,22 +125,17 @@ type run struct {
 	mu sync.Mutex
 	// slowness is the factor of limits, at least 1.
 	slowness float64
-	// modes contains the modes that the client supports, according to the first scenes.
-	modes map[string]bool
+	// abilities contains the modes that the client supports, according to the first scenes, and its other abilities.
+	abilities map[string]bool
 	// unseenModes contains the modes that the client may support although their first scene received no request.
 	unseenModes map[string]bool
-	// recoveredModes contains the modes in which the client went on after NotFound.
-	recoveredModes map[string]bool
-	// failsChallenge reports whether the client's callback failed to answer a challenge.
-	failsChallenge bool
 }
 
 // Run tests the client and returns the report. It returns a *verdict.UsageError if the options are invalid, and an
 // *Unreachable if the program sends no request. It also fails if the command cannot be started. If ctx ends first, Run
 // returns its error and a report of the findings so far.
 func Run(ctx context.Context, o Options) (*verdict.Report, error) {
-	r := &run{o: o, source: draw.New(o.Seed), slowness: 1, modes: map[string]bool{}, unseenModes: map[string]bool{},
-		recoveredModes: map[string]bool{}}
+	r := &run{o: o, source: draw.New(o.Seed), slowness: 1, abilities: map[string]bool{}, unseenModes: map[string]bool{}}
 	if o.rig != nil {
 		r.rig = *o.rig
 	} else {
@@ -177,8 +171,6 @@ func Run(ctx context.Context, o Options) (*verdict.Report, error) {
 		if s.capability != nowhere && len(s.requestsOf("")) == 0 {
 			r.unseenModes[s.mode] = true
 		}
-		_, answered := s.markTime("challenged")
-		r.failsChallenge = r.failsChallenge || s.mode == wire.ModeWebhook && !answered
 	}
 	more, err := r.playScenes(ctx, later)
 	if err != nil {
@@ -217,6 +209,17 @@ func (r *run) patience(d time.Duration) time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return time.Duration(r.slowness * float64(d))
+}
+
+// lacksMode returns the reason to skip the checks of a mode, or nil if the client supports it.
+func (r *run) lacksMode(mode string) error {
+	switch {
+	case r.can(mode):
+		return nil
+	case r.unseenModes[mode]:
+		return verdict.UnjudgedError("the client asked nothing of the server that offers " + mode + " in time")
+	}
+	return verdict.Skipf("the client does not follow by %s", mode)
 }
 
 // name returns the client's name in the report.
@@ -260,24 +263,23 @@ func (r *run) playScenes(ctx context.Context, all []scene) ([]*stage, error) {
 	return stages, errors.Join(errs...)
 }
 
-// noteMode records a mode that the client supports.
-func (r *run) noteMode(mode string) {
+// Abilities of a client besides its modes. returns is followed by a mode.
+const (
+	answersChallenge = "answers a challenge"
+	returns          = "goes on after NotFound by "
+)
+
+// note records an ability of the client.
+func (r *run) note(ability string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.modes[mode] = true
+	r.abilities[ability] = true
 }
 
-// noteRecovery records a mode in which the client went on after NotFound.
-func (r *run) noteRecovery(mode string) {
+func (r *run) can(ability string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.recoveredModes[mode] = true
-}
-
-func (r *run) canFollow(mode string) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.modes[mode]
+	return r.abilities[ability]
 }
 
 func listen() (net.Listener, string, error) {

@@ -13,15 +13,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
-// Headers of Streamable HTTP.
-const (
-	headerAccept      = "Accept"
-	headerContentType = "Content-Type"
-	headerSession     = wire.HeaderSessionID
-	headerVersion     = wire.HeaderProtocolVersion
-	headerMethod      = wire.HeaderMethod
-	headerName        = wire.HeaderName
-)
+const headerAccept, headerContentType = "Accept", "Content-Type"
 
 // legacyRevisions are the protocol revisions that use initialize. From versionedFrom on, each request of a session
 // names its revision.
@@ -69,11 +61,11 @@ func (f *headerFault) refuse(w http.ResponseWriter, a *clientCall) {
 
 // badVersion returns a fault if this project's servers do not support the revision, or nil.
 func badVersion(h http.Header) *headerFault {
-	version := h.Get(headerVersion)
+	version := h.Get(wire.HeaderProtocolVersion)
 	if version == "" || version >= wire.RevisionStateless || slices.Contains(legacyRevisions, version) {
 		return nil
 	}
-	return newHeaderFault(h, headerVersion, http.StatusBadRequest, 0)
+	return newHeaderFault(h, wire.HeaderProtocolVersion, http.StatusBadRequest, 0)
 }
 
 // badContent returns a fault if a POST request is not JSON or does not accept both JSON and event streams.
@@ -81,15 +73,7 @@ func badContent(h http.Header) *headerFault {
 	if kind, _, err := mime.ParseMediaType(h.Get(headerContentType)); err != nil || kind != "application/json" {
 		return newHeaderFault(h, headerContentType, http.StatusUnsupportedMediaType, 0)
 	}
-	if !acceptsType(h, "application/json") {
-		return newHeaderFault(h, headerAccept, http.StatusBadRequest, 0)
-	}
-	return badAccept(h)
-}
-
-// badAccept returns a fault if a request does not accept an event stream.
-func badAccept(h http.Header) *headerFault {
-	if acceptsType(h, "text/event-stream") {
+	if acceptsType(h, "application/json") && acceptsType(h, "text/event-stream") {
 		return nil
 	}
 	return newHeaderFault(h, headerAccept, http.StatusBadRequest, 0)
@@ -101,22 +85,22 @@ func badStateless(h http.Header, a *clientCall) *headerFault {
 	_ = json.Unmarshal(a.params["_meta"], &meta)
 	var version, name string
 	_ = json.Unmarshal(meta[wire.MetaProtocolVersion], &version)
-	header := h.Get(headerVersion)
+	header := h.Get(wire.HeaderProtocolVersion)
 	member, isNamed := nameMembers[a.method]
 	_ = json.Unmarshal(a.params[member], &name)
 	switch {
 	case version != "" && version != header:
-		return newHeaderFault(h, headerVersion, http.StatusBadRequest, codeHeaderMismatch)
+		return newHeaderFault(h, wire.HeaderProtocolVersion, http.StatusBadRequest, codeHeaderMismatch)
 	case header < wire.RevisionStateless || a.method == "":
 		return nil
 	case version == "" && a.id != nil:
-		f := newHeaderFault(h, headerVersion, http.StatusBadRequest, wire.Sketch.Code(wire.InvalidParams))
+		f := newHeaderFault(h, wire.HeaderProtocolVersion, http.StatusBadRequest, wire.Sketch.Code(wire.InvalidParams))
 		f.got += fmt.Sprintf(", and no %q in _meta", wire.MetaProtocolVersion)
 		return f
-	case h.Get(headerMethod) != a.method:
-		return newHeaderFault(h, headerMethod, http.StatusBadRequest, codeHeaderMismatch)
-	case isNamed && (h.Get(headerName) == "" || h.Get(headerName) != name):
-		return newHeaderFault(h, headerName, http.StatusBadRequest, codeHeaderMismatch)
+	case h.Get(wire.HeaderMethod) != a.method:
+		return newHeaderFault(h, wire.HeaderMethod, http.StatusBadRequest, codeHeaderMismatch)
+	case isNamed && (h.Get(wire.HeaderName) == "" || h.Get(wire.HeaderName) != name):
+		return newHeaderFault(h, wire.HeaderName, http.StatusBadRequest, codeHeaderMismatch)
 	}
 	return nil
 }
@@ -136,45 +120,31 @@ func acceptsType(h http.Header, mediaType string) bool {
 	return false
 }
 
-// noteHeader records a request with a faulty header.
-func (s *stage) noteHeader(f *headerFault, a *clientCall) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.noteOddity(f.name, f.got, a)
-}
-
-// lacksVersion reports whether a request of a session does not name its protocol revision. Servers answer such a
-// request.
-func (s *stage) lacksVersion(h http.Header) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.sessions[h.Get(headerSession)] >= versionedFrom && h.Get(headerVersion) == ""
-}
-
-// readPost reads a POST request and rejects faulty headers as this project's servers do. If it rejects the request, a
-// is nil.
-func (s *stage) readPost(w http.ResponseWriter, r *http.Request) (a *clientCall, body []byte) {
+// readPost reads a POST request and rejects faulty headers as this project's servers do. It returns nil if it rejects
+// the request.
+func (s *stage) readPost(w http.ResponseWriter, r *http.Request) *clientCall {
 	body, err := io.ReadAll(io.LimitReader(r.Body, maxRequest+1))
 	a, bad := s.parse(body, err)
-	a.legacy = r.Header.Get(headerVersion) < wire.RevisionStateless
+	a.legacy = r.Header.Get(wire.HeaderProtocolVersion) < wire.RevisionStateless
 	fault := cmp.Or(badVersion(r.Header), badContent(r.Header))
 	if fault == nil && !bad {
 		fault = badStateless(r.Header, a)
 	}
-	s.record(a, bad, fault != nil)
+	s.record(a, bad, fault)
 	switch {
 	case fault != nil:
-		s.noteHeader(fault, a)
 		fault.refuse(w, a)
-		return nil, nil
+		return nil
 	case bad:
 		w.Header().Set(headerContentType, "application/json")
 		w.WriteHeader(http.StatusBadRequest)
 		io.WriteString(w, `{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"ParseError"}}`)
-		return nil, nil
+		return nil
 	}
-	if s.lacksVersion(r.Header) {
-		s.noteHeader(newHeaderFault(r.Header, headerVersion, 0, 0), a)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.sessions[r.Header.Get(wire.HeaderSessionID)] >= versionedFrom && r.Header.Get(wire.HeaderProtocolVersion) == "" {
+		s.noteOddity(wire.HeaderProtocolVersion, "no "+wire.HeaderProtocolVersion, a) // which servers answer all the same
 	}
-	return a, body
+	return a
 }

@@ -44,8 +44,8 @@ func right(t *testing.T) http.Handler {
 func TestHeadersAsOurs(t *testing.T) {
 	const list, call = `"method":"events/list","params":{`, `"method":"tools/call","params":{"name":"look",`
 	standing := map[string]string{headerContentType: "application/json", headerAccept: "application/json, text/event-stream",
-		headerVersion: wire.RevisionStateless, headerMethod: wire.MethodList}
-	session := map[string]string{headerContentType: "application/json", headerAccept: "application/json, text/event-stream", headerVersion: wire.RevisionLegacy}
+		wire.HeaderProtocolVersion: wire.RevisionStateless, wire.HeaderMethod: wire.MethodList}
+	session := map[string]string{headerContentType: "application/json", headerAccept: "application/json, text/event-stream", wire.HeaderProtocolVersion: wire.RevisionLegacy}
 	meta := fmt.Sprintf(`"_meta":{%q:%q,"io.modelcontextprotocol/clientCapabilities":{}}}`, wire.MetaProtocolVersion, wire.RevisionStateless)
 	for name, tt := range map[string]struct {
 		legacy bool
@@ -62,20 +62,20 @@ func TestHeadersAsOurs(t *testing.T) {
 		"no accept":                 {body: list + meta, change: map[string]string{headerAccept: ""}, named: headerAccept},
 		"anything":                  {body: list + meta, change: map[string]string{headerAccept: "*/*"}},
 		"ranges":                    {body: list + meta, change: map[string]string{headerAccept: "text/*;q=0.5, Application/JSON"}},
-		"an unknown revision":       {body: list + meta, change: map[string]string{headerVersion: "2025-01-01"}, named: headerVersion},
-		"no revision":               {body: list + meta, change: map[string]string{headerVersion: ""}, named: headerVersion},
-		"another revision":          {body: list + meta, change: map[string]string{headerVersion: "2027-01-01"}, named: headerVersion},
-		"no revision in _meta":      {body: list + `"_meta":{}}`, named: headerVersion},
-		"no method":                 {body: list + meta, change: map[string]string{headerMethod: ""}, named: headerMethod},
-		"another method":            {body: list + meta, change: map[string]string{headerMethod: "tools/list"}, named: headerMethod},
-		"a tool without its name":   {body: call + meta, change: map[string]string{headerMethod: "tools/call"}, named: headerName},
-		"a tool of another name":    {body: call + meta, change: map[string]string{headerMethod: "tools/call", headerName: "see"}, named: headerName},
+		"an unknown revision":       {body: list + meta, change: map[string]string{wire.HeaderProtocolVersion: "2025-01-01"}, named: wire.HeaderProtocolVersion},
+		"no revision":               {body: list + meta, change: map[string]string{wire.HeaderProtocolVersion: ""}, named: wire.HeaderProtocolVersion},
+		"another revision":          {body: list + meta, change: map[string]string{wire.HeaderProtocolVersion: "2027-01-01"}, named: wire.HeaderProtocolVersion},
+		"no revision in _meta":      {body: list + `"_meta":{}}`, named: wire.HeaderProtocolVersion},
+		"no method":                 {body: list + meta, change: map[string]string{wire.HeaderMethod: ""}, named: wire.HeaderMethod},
+		"another method":            {body: list + meta, change: map[string]string{wire.HeaderMethod: "tools/list"}, named: wire.HeaderMethod},
+		"a tool without its name":   {body: call + meta, change: map[string]string{wire.HeaderMethod: "tools/call"}, named: wire.HeaderName},
+		"a tool of another name":    {body: call + meta, change: map[string]string{wire.HeaderMethod: "tools/call", wire.HeaderName: "see"}, named: wire.HeaderName},
 		"a session":                 {legacy: true, body: list + `}`},
 		"a session in plain text":   {legacy: true, body: list + `}`, change: map[string]string{headerContentType: "text/plain"}, named: headerContentType},
 		"a session for JSON alone":  {legacy: true, body: list + `}`, change: map[string]string{headerAccept: "application/json"}, named: headerAccept},
-		"an unknown session's":      {legacy: true, body: list + `}`, change: map[string]string{headerVersion: "2025-01-01"}, named: headerVersion},
-		"a session of no revision":  {legacy: true, body: list + `}`, change: map[string]string{headerVersion: ""}, named: headerVersion},
-		"a session with its method": {legacy: true, body: list + `}`, change: map[string]string{headerMethod: "tools/list"}},
+		"an unknown session's":      {legacy: true, body: list + `}`, change: map[string]string{wire.HeaderProtocolVersion: "2025-01-01"}, named: wire.HeaderProtocolVersion},
+		"a session of no revision":  {legacy: true, body: list + `}`, change: map[string]string{wire.HeaderProtocolVersion: ""}, named: wire.HeaderProtocolVersion},
+		"a session with its method": {legacy: true, body: list + `}`, change: map[string]string{wire.HeaderMethod: "tools/list"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			headers := maps.Clone(standing)
@@ -114,8 +114,8 @@ func answered(t *testing.T, h http.Handler, headers map[string]string, message s
 		begin := map[string]string{headerContentType: "application/json", headerAccept: "application/json, text/event-stream"}
 		w := send(http.MethodPost, begin, `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"`+wire.RevisionLegacy+
 			`","capabilities":{},"clientInfo":{"name":"c","version":"1"}}}`)
-		headers[headerSession] = w.Header().Get(headerSession)
-		begin[headerSession], begin[headerVersion] = headers[headerSession], wire.RevisionLegacy
+		headers[wire.HeaderSessionID] = w.Header().Get(wire.HeaderSessionID)
+		begin[wire.HeaderSessionID], begin[wire.HeaderProtocolVersion] = headers[wire.HeaderSessionID], wire.RevisionLegacy
 		send(http.MethodPost, begin, `{"jsonrpc":"2.0","method":"notifications/initialized"}`)
 		defer send(http.MethodDelete, begin, "")
 	}

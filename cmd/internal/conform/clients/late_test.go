@@ -18,7 +18,7 @@ func late(nth int64, begin client1) client1 {
 	var started atomic.Int64
 	return func(ctx context.Context, n *site, url string, stdout, stderr io.Writer) error {
 		if started.Add(1) == nth {
-			if err := begin(ctx, n, url, stdout, stderr); err != nil || !sleep(ctx, slowModeTime+connectTime) {
+			if err := begin(ctx, n, url, stdout, stderr); err != nil || !sleep(ctx, modeTime+connectTime) {
 				return err
 			}
 		}
@@ -52,10 +52,10 @@ func TestLate(t *testing.T) {
 		"the fourth program":       {4, asleep, nil, "in time"},
 		"a program of polls":       {5, asleep, []string{"poll-failure"}, "asked nothing of this server in time"},
 		"a program of streams":     {5, asleep, []string{"stream-cut"}, "asked nothing of this server in time"},
-		"a program of webhooks":    {5, asleep, []string{"delivery-gap"}, "asked nothing of this server in time"},
+		"a program of webhooks":    {5, asleep, []string{"delivery-control"}, "asked nothing of this server in time"},
 		"a program of a tolerance": {5, asleep, []string{"unknown-members"}, "asked nothing of this server in time"},
 		"polls after a greeting":   {5, greets, []string{"poll-restart"}, "asked this server for no events in time"},
-		"webhooks after one":       {5, greets, []string{"delivery-gap"}, "asked this server for no events in time"},
+		"webhooks after one":       {5, greets, []string{"delivery-control"}, "asked this server for no events in time"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

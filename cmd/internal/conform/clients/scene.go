@@ -42,8 +42,8 @@ type scene struct {
 	// acceptsHostile allows cursors from responses of hostileserver, and grants that do not expire.
 	acceptsHostile bool
 
-	// turn returns the reply to the nth request of a method, counted from 1. poll is like turn, but only for polls. If
-	// a function or its reply is nil, the default reply is used.
+	// turn returns the reply to the nth request of a method, counted from 1. poll is like turn, but only for polls,
+	// and takes precedence. If a function or its reply is nil, the default reply is used.
 	turn, poll func(s *stage, a *clientCall, n int) reply
 	// stream plays the nth stream. If it is nil or returns false, the default stream follows.
 	stream func(s *stage, c *channel, n int) bool
@@ -109,7 +109,7 @@ func (r *run) modeOf(sc scene) string {
 		return sc.mode
 	}
 	for _, mode := range wire.DeliveryModes {
-		if r.canFollow(mode) {
+		if r.can(mode) {
 			return mode
 		}
 	}
@@ -127,14 +127,20 @@ func (s *stage) judge(ctx context.Context) []verdict.Finding {
 	for _, c := range s.checks {
 		err := s.skipReason(ctx, c)
 		if err == nil {
-			err = c.run(s)
-		}
-		if v, ok := errors.AsType[*verdict.Violation](err); ok && v.Answer == nil {
-			v.Answer = []byte(s.summary())
+			err = s.try(c)
 		}
 		all = append(all, s.run.Finding(c.describe(), err))
 	}
 	return all
+}
+
+// try runs a check and adds the summary of the scene to a violation.
+func (s *stage) try(c check) error {
+	err := c.run(s)
+	if v, ok := errors.AsType[*verdict.Violation](err); ok && v.Answer == nil {
+		v.Answer = []byte(s.summary())
+	}
+	return err
 }
 
 // skipReason returns the reason to skip a check, or nil if the check can run.

@@ -23,6 +23,8 @@ var classScenes = slices.Concat(
 	inModes(scene{name: "restart", grant: shortGrant, maxDuration: 50 * time.Second, background: restartServer, checks: []check{
 		{name: "restart", title: "The client continues %s at the last cursor after a restart", run: resumesAfterRestart},
 		{name: "restart-handled", id: "CLI-2", title: "The client loses no event of %s by a restart", handled: true, run: expectHandledOnce}}}, wire.DeliveryModes...),
+	inModes(scene{name: "null-cursor", replayless: true, grant: shortGrant, maxDuration: 60 * time.Second, poll: cursorless, stream: endStreams, background: finishAfterThree,
+		checks: []check{{name: "null-cursor", id: "CLI-6", title: "The client sends no cursor for %s without cursors", run: expectNoCursor}}}, wire.DeliveryModes...),
 	inModes(scene{name: "content-type", misbehavesEarly: true, charset: true, maxDuration: 30 * time.Second, background: emitWhenFollowing(1), checks: []check{
 		{name: "content-type", id: "PUSH-11", title: "The client accepts a charset in the content types of %s", run: expectContinuation}}}, wire.DeliveryModes...),
 	inModes(scene{name: "start-failure", misbehavesEarly: true, maxDuration: 60 * time.Second, turn: failAtStart, background: emitWhenFollowing(1), checks: []check{
@@ -150,10 +152,7 @@ func failAtStart(s *stage, a *clientCall, n int) reply {
 		return nil
 	}
 	all := append(failures(s.draw.For(a.method)), upstreamError(a))
-	if a.method == method {
-		s.mark("spoiled 1")
-	}
-	s.mark("spoiled 0")
+	s.spoil("a failure of " + a.method)
 	return s.fail(a, draw.Pick(s.draw.For("start "+a.method), all))
 }
 
@@ -231,8 +230,8 @@ func expectAllTaken(s *stage) error {
 			return newViolation(s.lastRequest(), "the client to accept each event: "+e.form, "it has not accepted %s", e.id)
 		}
 	}
-	if s.mode == wire.ModePush {
-		return sameStream(s)
+	if a := s.nthRequest(wire.MethodStream, 2); a != nil {
+		return newViolation(a, "the stream to go on", "another one")
 	}
 	return expectContinuation(s)
 }

@@ -3,7 +3,6 @@ package clients
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
 	"strings"
 	"time"
@@ -47,12 +46,12 @@ func hostileScene(name, mode, method, id, title string) scene {
 	}
 	// Reply correctly to the first polls and subscriptions, and to some of the later ones, so the client continues. A
 	// client does not repeat a list or a stream that succeeded.
-	first, step, last := 2, 2, "spoiled 0"
+	first, step, last := 2, 2, 1
 	switch method {
 	case wire.MethodList, wire.MethodStream:
 		first, step = 1, 1
 	case wire.MethodPoll:
-		last = fmt.Sprint("spoiled ", len(spread)-1)
+		last = len(spread)
 	}
 	return scene{name: name, mode: mode, misbehavesEarly: method == wire.MethodList, maxDuration: 60 * time.Second, grant: 3 * time.Second, acceptsHostile: true,
 		turn: func(s *stage, a *clientCall, n int) reply {
@@ -65,10 +64,7 @@ func hostileScene(name, mode, method, id, title string) scene {
 				// Add resultType, so that the answer is wrong in only one way.
 				c.Message = strings.Replace(c.Message, `"result":{`, `"result":{"resultType":"complete",`, 1)
 			}
-			s.mu.Lock()
-			s.lastInvalid = c.Name
-			s.mu.Unlock()
-			s.mark(fmt.Sprint("spoiled ", i/step))
+			s.spoil(c.Name)
 			return func(w http.ResponseWriter, r *http.Request) {
 				h := &hostileserver.Server{Case: c, Delivery: s.mode}
 				h.SetHostile(true)
@@ -76,8 +72,12 @@ func hostileScene(name, mode, method, id, title string) scene {
 			}
 		},
 		background: func(ctx context.Context, s *stage) {
-			again := func() bool { return method != wire.MethodSubscribe || len(s.eventRequests()) > first }
-			spoiled := s.waitUntil(ctx, func() bool { _, ok := s.markTime(last); return ok && again() })
+			spoiled := s.waitUntil(ctx, func() bool {
+				s.mu.Lock()
+				n := len(s.spoiled)
+				s.mu.Unlock()
+				return n >= last && (method != wire.MethodSubscribe || len(s.eventRequests()) > first)
+			})
 			// Give the client time to read the spoiled answer: it may end because of it.
 			if spoiled && sleep(ctx, maxReadTime) && s.waitUntil(ctx, s.isFollowing) {
 				s.emit()
@@ -96,17 +96,11 @@ func isLongWait(c hostileserver.Case) bool {
 // violation has the name of that response.
 func bearsOrReports(s *stage) error {
 	err := expectContinuation(s)
-	var last time.Duration
-	for i := range maxSpoiled {
-		if at, ok := s.markTime(fmt.Sprint("spoiled ", i)); ok {
-			last = at
-		}
-	}
-	if err != nil && s.hasReported(last) {
+	if err != nil && s.hasReported(s.spoiledAt) {
 		return nil
 	}
-	if v, ok := errors.AsType[*verdict.Violation](err); ok && s.lastInvalid != "" {
-		v.Got += "; the last answer that was spoiled: " + s.lastInvalid
+	if v, ok := errors.AsType[*verdict.Violation](err); ok && len(s.spoiled) > 0 {
+		v.Got += "; the last answer that was spoiled: " + s.spoiled[len(s.spoiled)-1]
 	}
 	return err
 }

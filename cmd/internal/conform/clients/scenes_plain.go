@@ -2,6 +2,7 @@ package clients
 
 import (
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/cmd/internal/conform/verdict"
@@ -20,7 +21,7 @@ var plainScenes = []scene{
 		{name: "stream-handled", id: "CLI-2", title: "The client handles each event of a stream once", handled: true, run: ifFollowed(expectHandledOnce)}}},
 	{name: "webhook", mode: wire.ModeWebhook, runsFirst: true, maxDuration: 25 * time.Second, background: emitWhenFollowing(3), checks: []check{
 		{name: "subscribe", id: "CLI-1", title: "The client subscribes to a type with webhook", run: skipUnsupportedMode},
-		{name: "challenge", id: "VER-2", title: "The client responds to a challenge", run: challengeAnswered},
+		{name: "challenge", id: "VER-2", title: "The client responds to a challenge", run: ifFollowed(challengeAnswered)},
 		{name: "delivery-handled", id: "CLI-2", title: "The client handles each event of a webhook once", handled: true, run: ifFollowed(expectHandledOnce)}}},
 }
 
@@ -43,7 +44,7 @@ var toleranceScenes = []scene{
 
 func asksNothing(s *stage) error {
 	for _, a := range s.requestsOf("") {
-		if len(a.method) > len(wire.MethodPrefix) && a.method[:len(wire.MethodPrefix)] == wire.MethodPrefix {
+		if strings.HasPrefix(a.method, wire.MethodPrefix) {
 			return newViolation(a, "nothing of events/*", "%s", a.method)
 		}
 	}
@@ -52,11 +53,11 @@ func asksNothing(s *stage) error {
 
 // skipUnsupportedMode skips a mode that the client does not support. A client needs to support only one mode.
 func skipUnsupportedMode(s *stage) error {
-	if s.run.canFollow(s.mode) {
+	if s.run.can(s.mode) {
 		return expectContinuation(s)
 	}
-	if slices.ContainsFunc(wire.DeliveryModes, s.run.canFollow) {
-		return verdict.Skipf("the client does not follow by %s", s.mode)
+	if slices.ContainsFunc(wire.DeliveryModes, s.run.can) {
+		return s.run.lacksMode(s.mode)
 	}
 	if len(s.run.unseenModes) > 0 {
 		return verdict.UnjudgedError("the client asked nothing of the server of another mode in time")
@@ -66,24 +67,19 @@ func skipUnsupportedMode(s *stage) error {
 
 func ifFollowed(then func(s *stage) error) func(s *stage) error {
 	return func(s *stage) error {
-		if !s.run.canFollow(s.mode) {
-			return verdict.Skipf("the client does not follow by %s", s.mode)
+		if err := s.run.lacksMode(s.mode); err != nil {
+			return err
 		}
 		return then(s)
 	}
 }
 
 func challengeAnswered(s *stage) error {
-	if !s.run.canFollow(wire.ModeWebhook) {
-		return verdict.Skipf("the client does not follow by %s", s.mode)
-	}
-	if _, ok := s.markTime("challenged"); ok {
+	if s.run.can(answersChallenge) {
 		return nil
 	}
-	for _, reason := range []wire.Category{wire.ConnectionRefused, wire.ChallengeFailed} {
-		if _, ok := s.markTime("challenge failed: " + string(reason)); ok {
-			return newViolation(s.lastRequest(), "2xx with the challenge", "%s", reason)
-		}
+	if err := expectNoOddity(failedChallenge, "2xx with the challenge")(s); err != nil {
+		return err
 	}
 	return newViolation(s.lastRequest(), "a subscription that can be made", "one that is refused before the challenge")
 }

@@ -3,6 +3,7 @@ package clients
 import (
 	"fmt"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
@@ -29,15 +30,12 @@ var pushScenes = []scene{
 		{name: "stream-silent-interval", id: "CLI-4", title: "The client detects a silent stream by its earlier heartbeats", advice: true, run: expectReopened(8 * time.Second)},
 		{name: "stream-silent-resume", id: "CLI-4", title: "The client reopens a silent stream at the last cursor", run: expectResume(2, 3)},
 		{name: "stream-silent-cancel", id: "PUSH-8", title: "The client cancels an abandoned stream", run: cancelled}}},
-	{name: "stream-null-cursor", mode: wire.ModePush, replayless: true, maxDuration: 25 * time.Second, background: emitAfter("left"), stream: endStreams, checks: []check{
-		{name: "stream-null-cursor", id: "CLI-6", title: "The client reopens a stream without cursors without one", run: expectNoCursor(2)}}},
 	{name: "stream-gap", mode: wire.ModePush, maxDuration: 25 * time.Second, background: emitAfter("left"), stream: gap, checks: []check{
+		{name: "stream-error", id: "PUSH-5", title: "A temporary failure does not end a stream", run: staysAfterError},
 		{name: "stream-gap", id: "CLI-2", title: "A gap does not end a stream", run: staysAfterGap},
 		{name: "stream-gap-cursor", id: "PUSH-7", title: "The client reopens a stream at the cursor of a gap", run: expectResume(2, 5)},
 		{name: "stream-gap-reported", id: "CLI-2", title: "The client reports a gap in a stream", advice: true, run: expectReport},
 		{name: "stream-gap-handled", id: "CLI-2", title: "The client handles events after a gap", handled: true, run: expectHandledOnce}}},
-	{name: "stream-error", mode: wire.ModePush, maxDuration: 25 * time.Second, background: emitAfter("error"), stream: upstream, checks: []check{
-		{name: "stream-error", id: "PUSH-5", title: "A temporary failure does not end a stream", run: sameStream}}},
 	{name: "stream-schema-changed", mode: wire.ModePush, maxDuration: 30 * time.Second, background: finishLater(10 * time.Second),
 		stream: changed, checks: []check{
 			{name: "stream-schema-changed", id: "CLI-7", title: "A schema that changed twice at one cursor does not cause a loop", run: leavesCursor}}},
@@ -126,29 +124,37 @@ func silence(s *stage, c *channel, n int) bool {
 	return true
 }
 
-// gap reports two gaps on the first stream, with an event between them, and then cuts it.
+// gap reports a temporary failure and two gaps on the first stream, with an event between them, and then cuts it.
 func gap(s *stage, c *channel, n int) bool {
 	if n > 1 {
 		return false
 	}
-	if c.openFirst() {
-		s.addSilent()
-		s.mark("gap")
-		if !c.active(s.head(), true) {
-			return true
-		}
-		s.awaitOutput(c.r.Context())
-		s.emit()
-		if !c.sendEvent(s.head()) || !c.keepOpen(s.heartbeat) {
-			return true
-		}
-		s.addSilent()
-		if c.active(s.head(), true) && c.keepOpen(s.heartbeat) {
-			s.mark("left")
-			c.cut()
-		}
+	if !c.openFirst() || !c.notify(wire.NotificationError, fmt.Sprintf(`"error":{"code":%d,"message":"UpstreamError"}`, wire.Sketch.Code(wire.UpstreamError))) ||
+		!c.keepOpen(s.heartbeat) {
+		return true
+	}
+	s.addSilent()
+	s.mark("gap")
+	if !c.active(s.head(), true) {
+		return true
+	}
+	s.awaitOutput(c.r.Context())
+	s.emit()
+	if !c.sendEvent(s.head()) || !c.keepOpen(s.heartbeat) {
+		return true
+	}
+	s.addSilent()
+	if c.active(s.head(), true) && c.keepOpen(s.heartbeat) {
+		s.mark("left")
+		c.cut()
 	}
 	return true
+}
+
+// staysAfterError checks that the client did not leave the stream before its first gap.
+func staysAfterError(s *stage) error {
+	_, err := s.reached("gap")
+	return err
 }
 
 // staysAfterGap checks that the client did not leave the stream with gaps before it was cut.
@@ -157,17 +163,6 @@ func staysAfterGap(s *stage) error {
 		return newViolation(s.lastRequest(), "the stream to go on", "another one, or none")
 	}
 	return expectContinuation(s)
-}
-
-func upstream(s *stage, c *channel, n int) bool {
-	if n > 1 {
-		return false
-	}
-	if c.openFirst() && c.notify(wire.NotificationError, fmt.Sprintf(`"error":{"code":%d,"message":"UpstreamError"}`, wire.Sketch.Code(wire.UpstreamError))) {
-		s.mark("error")
-		c.writeEvents(2)
-	}
-	return true
 }
 
 func changed(s *stage, c *channel, n int) bool {
@@ -217,30 +212,14 @@ func cancelled(s *stage) error {
 	return nil
 }
 
-func sameStream(s *stage) error {
-	if err := expectContinuation(s); err != nil {
-		return err
-	}
-	if a := s.nthRequest(wire.MethodStream, 2); a != nil {
-		return newViolation(a, "the stream to go on", "another one")
-	}
-	return nil
-}
-
 func leavesCursor(s *stage) error {
-	n := 0
-	for _, a := range s.eventRequests() {
-		if _, ok := a.cursor(); ok {
-			n++
-		}
-	}
+	all := s.eventRequests()
+	n := len(slices.DeleteFunc(slices.Clone(all), func(a *clientCall) bool { return !a.hasCursor() }))
 	if n > 3 {
 		return newViolation(s.lastRequest(), "a stream without a cursor, or none any more", "%d with the cursor that is refused", n)
 	}
-	if last := s.lastRequest(); last != nil && len(s.eventRequests()) > 1 {
-		if _, ok := last.cursor(); !ok {
-			return nil
-		}
+	if len(all) > 1 && !all[len(all)-1].hasCursor() {
+		return nil
 	}
 	if at, _ := s.markTime("refused"); !s.hasReported(at) {
 		return newViolation(s.lastRequest(), "a stream without a cursor, or a word that it stops", "neither")

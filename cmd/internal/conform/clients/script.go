@@ -170,7 +170,7 @@ func finishAfterReturn(ctx context.Context, s *stage) {
 	ctx, cancel := context.WithTimeout(ctx, s.run.patience(40*time.Second))
 	defer cancel()
 	if s.waitUntil(ctx, func() bool { return s.isMarked("refused")() && len(s.requestsSince("refused", methodOf(s.mode))) > 0 }) {
-		s.run.noteRecovery(s.mode)
+		s.run.note(returns + s.mode)
 		s.finishAfter(ctx, 300*time.Millisecond)
 	}
 	s.finish()
@@ -194,19 +194,12 @@ func expectHandledOnce(s *stage) error {
 		switch n := s.taken[e.id]; {
 		case e.id == "":
 		case n == 0:
-			return newViolation(s.lastRequest(), "each event to be handled: "+e.form+", a line with "+e.id, "none in %s", s.handledIn())
+			return newViolation(s.lastRequest(), "each event to be handled: "+e.form+", a line with "+e.id, "none")
 		case n > 1:
-			return newViolation(s.lastRequest(), "each event to be handled once: a line with "+e.id, "%d in %s", n, s.handledIn())
+			return newViolation(s.lastRequest(), "each event to be handled once: a line with "+e.id, "%d of them", n)
 		}
 	}
 	return nil
-}
-
-func (s *stage) handledIn() string {
-	if s.run.o.Handled == standardOutput {
-		return "standard output"
-	}
-	return s.run.o.Handled
 }
 
 // lastRequest returns the latest request for events.
@@ -261,6 +254,19 @@ func expectResume(n, want int) func(s *stage) error {
 	}
 }
 
+// expectLastCursors returns a check that each request up to the nth has the cursor of the position after that of the
+// request before it.
+func expectLastCursors(n int) func(s *stage) error {
+	return func(s *stage) error {
+		for i := 2; i <= n; i++ {
+			if err := expectResume(i, i-1)(s); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+}
+
 // hasRecentEvent reports whether an event after a position, up to another one, reached the client shortly before a
 // request. The client may still be handling such an event, and keep the cursor before it (CLI-6).
 func (s *stage) hasRecentEvent(after, upTo int, a *clientCall) bool {
@@ -273,19 +279,18 @@ func (s *stage) hasRecentEvent(after, upTo int, a *clientCall) bool {
 	return false
 }
 
-// expectNoCursor returns a check that no request has a cursor, for a type without cursors.
-func expectNoCursor(least int) func(s *stage) error {
-	return func(s *stage) error {
-		for _, a := range s.eventRequests() {
-			if raw := a.params["cursor"]; len(raw) > 0 && string(raw) != "null" {
-				return newViolation(a, "cursor null or absent: the type has none", "%s", raw)
-			}
+// expectNoCursor checks that none of three requests has a cursor, for a type without cursors.
+func expectNoCursor(s *stage) error {
+	all := s.eventRequests()
+	for _, a := range all {
+		if a.hasCursor() {
+			return newViolation(a, "cursor null or absent: the type has none", "%s", a.params["cursor"])
 		}
-		if n := len(s.eventRequests()); n < least {
-			return newViolation(s.lastRequest(), "the client to go on", "%d requests", n)
-		}
-		return nil
 	}
+	if len(all) < 3 {
+		return newViolation(s.lastRequest(), "the client to go on", "%d requests", len(all))
+	}
+	return nil
 }
 
 // reached returns the time of a mark, or a violation if the client has not come so far.
@@ -316,7 +321,7 @@ func expectListAgain(s *stage) error {
 	again := s.requestsSince("refused", methodOf(s.mode))
 	expected := "events/list and then " + methodOf(s.mode) + ": the type is listed"
 	switch {
-	case len(again) == 0 && s.run.recoveredModes[s.mode]:
+	case len(again) == 0 && s.run.can(returns+s.mode):
 		return newViolation(s.lastRequest(), expected+", as after NotFound of the other family", "it stopped")
 	case len(again) == 0 && s.hasReported(at):
 		return asAdvice(newViolation(s.lastRequest(), expected, "it stopped, and said so"))

@@ -54,7 +54,7 @@ func (s *stage) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.NotFound(w, r) // such as documents at well-known paths
 		return
 	}
-	session := r.Header.Get(headerSession)
+	session := r.Header.Get(wire.HeaderSessionID)
 	s.mu.Lock()
 	_, known := s.sessions[session]
 	s.mu.Unlock()
@@ -67,17 +67,12 @@ func (s *stage) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		delete(s.sessions, session)
 		s.mu.Unlock()
 		return
-	case r.Method == http.MethodGet && badAccept(r.Header) != nil:
-		fault, a := badAccept(r.Header), &clientCall{raw: []byte("GET " + endpoint)}
-		s.noteHeader(fault, a)
-		fault.refuse(w, a)
-		return
 	case r.Method != http.MethodPost:
 		w.Header().Set("Allow", "POST, DELETE")
 		w.WriteHeader(http.StatusMethodNotAllowed)
 		return
 	}
-	a, body := s.readPost(w, r)
+	a := s.readPost(w, r)
 	_ = http.NewResponseController(w).SetReadDeadline(time.Time{}) // a stream takes longer
 	if a == nil {
 		return
@@ -86,7 +81,7 @@ func (s *stage) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusAccepted)
 		return
 	}
-	r.Body = io.NopCloser(bytes.NewReader(body))
+	r.Body = io.NopCloser(bytes.NewReader(a.raw))
 	defer func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -121,13 +116,14 @@ func (s *stage) parse(body []byte, failed error) (a *clientCall, bad bool) {
 	return a, bad || string(m["jsonrpc"]) != `"2.0"`
 }
 
-// record records a message. refused reports whether the server rejects it because of a header.
-func (s *stage) record(a *clientCall, bad, refused bool) {
+// record records a message. fault is the reason if the server rejects it because of a header.
+func (s *stage) record(a *clientCall, bad bool, fault *headerFault) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	a.arrived, a.refused = s.now(), refused
+	a.arrived, a.refused = s.now(), fault != nil
 	if a.refused {
 		a.done, a.ended = true, a.arrived
+		s.noteOddity(fault.name, fault.got, a)
 	}
 	if s.asks = append(s.asks, a); len(s.asks) > maxRequests && !s.flooded {
 		s.flooded = true

@@ -56,8 +56,14 @@ type clientCall struct {
 
 // cursor returns the cursor in the params. It returns false if the cursor is null, absent or not a string.
 func (a *clientCall) cursor() (text string, ok bool) {
-	ok = json.Unmarshal(a.params["cursor"], &text) == nil && len(a.params["cursor"]) > 0 && string(a.params["cursor"]) != "null"
+	ok = a.hasCursor() && json.Unmarshal(a.params["cursor"], &text) == nil
 	return text, ok
+}
+
+// hasCursor reports whether the params have a cursor of any type except null.
+func (a *clientCall) hasCursor() bool {
+	raw := a.params["cursor"]
+	return len(raw) > 0 && string(raw) != "null"
 }
 
 // A reply answers a request.
@@ -97,10 +103,11 @@ type stage struct {
 	counts   map[string]int
 	marks    map[string]time.Duration
 	marked   map[string]int // the number of requests at each mark
-	// lastInvalid is the name of the last invalid response.
-	lastInvalid string
-	out         output
-	diag        output
+	// spoiled contains the names of the responses that the scene made invalid. spoiledAt is the time of the last one.
+	spoiled   []string
+	spoiledAt time.Duration
+	out       output
+	diag      output
 
 	// The fields below are set once the scene has ended. duration is the scene's duration.
 	duration   time.Duration
@@ -129,18 +136,17 @@ func newToken() string { return rand.Text() }
 // play plays the scene. It returns an error if the program cannot be started.
 func (s *stage) play(ctx context.Context) error {
 	s.mode = s.run.modeOf(s.scene)
-	switch {
-	case ctx.Err() != nil:
+	if ctx.Err() != nil {
 		s.cutShort = true
 		return nil
-	case !s.runsFirst && !s.run.canFollow(s.mode) && s.run.unseenModes[s.mode]:
-		s.unplayed = verdict.UnjudgedError("the client asked nothing of the server that offers " + s.mode + " in time")
-		return nil
-	case !s.runsFirst && !s.run.canFollow(s.mode):
-		s.unplayed = verdict.Skipf("the client does not follow by %s", s.mode)
-		return nil
-	case !s.runsFirst && s.mode == wire.ModeWebhook && s.run.failsChallenge:
-		s.unplayed = verdict.Skipf("the callback of the client has answered no challenge")
+	}
+	if !s.runsFirst {
+		s.unplayed = s.run.lacksMode(s.mode)
+		if s.unplayed == nil && s.mode == wire.ModeWebhook && !s.run.can(answersChallenge) {
+			s.unplayed = verdict.Skipf("the callback of the client has answered no challenge")
+		}
+	}
+	if s.unplayed != nil {
 		return nil
 	}
 	l, url, err := s.run.rig.listen()
@@ -183,14 +189,11 @@ func (s *stage) play(ctx context.Context) error {
 func (s *stage) wait(ctx context.Context, p program) {
 	end := time.NewTimer(connectTime)
 	defer end.Stop()
-	// wait limits the time from the client's latest request until it requests events. most limits the time from its
-	// first request.
-	wait, most := modeTime, slowModeTime
+	limit := modeTime
 	if s.capability == nowhere || s.acceptsHostile {
-		wait, most = s.maxDuration, s.maxDuration
+		limit = s.maxDuration
 	}
-	seen, asked := 0, false
-	var latest time.Time
+	seen, asked := false, false
 	for {
 		s.mu.Lock()
 		changed := s.changed
@@ -198,15 +201,12 @@ func (s *stage) wait(ctx context.Context, p program) {
 		switch n := len(s.requestsOf(methodOf(s.mode))); {
 		case !asked && n > 0:
 			asked = true
-			s.run.noteMode(s.mode)
+			s.run.note(s.mode)
 			end.Reset(s.run.patience(s.maxDuration))
-		case !asked && len(s.requestsOf("")) > seen:
-			if seen == 0 {
-				s.run.noteDelay(s.now(), quickStart)
-				latest = time.Now().Add(s.run.patience(most))
-			}
-			seen = len(s.requestsOf(""))
-			end.Reset(min(s.run.patience(wait), time.Until(latest)))
+		case !asked && !seen && len(s.requestsOf("")) > 0:
+			seen = true
+			s.run.noteDelay(s.now(), quickStart)
+			end.Reset(s.run.patience(limit))
 		}
 		select {
 		case <-changed:
@@ -247,9 +247,10 @@ func (s *stage) countHandled() bool {
 		}
 	}
 	s.taken = map[string]int{}
+	entries := s.entries()
 	for line := range lines {
 		counted := map[string]bool{}
-		for _, e := range s.entries() {
+		for _, e := range entries {
 			if strings.Contains(line, e.id) && !counted[e.id] {
 				s.taken[e.id]++
 				counted[e.id] = true
@@ -319,6 +320,14 @@ func (s *stage) markTime(what string) (time.Duration, bool) {
 	defer s.mu.Unlock()
 	at, ok := s.marks[what]
 	return at, ok
+}
+
+// spoil records a response that the scene makes invalid.
+func (s *stage) spoil(name string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.spoiled, s.spoiledAt = append(s.spoiled, name), s.now()
+	s.notifyLocked()
 }
 
 // isMarked returns a function that reports whether a mark has a time.
