@@ -162,7 +162,6 @@ var handlers = map[string]string{
 	"cmd/internal/conform/clients stage.subscribe":            "of stage.ServeHTTP",
 	"cmd/internal/conform/clients statusReply":                "of stage.ServeHTTP",
 	"cmd/internal/conform/clients message":                    "of stage.ServeHTTP",
-	"cmd/internal/conform/clients stage.resultReply":          "of stage.ServeHTTP",
 	"cmd/internal/conform/clients breakReply":                 "of stage.ServeHTTP",
 	"cmd/internal/conform/clients holdSecond":                 "of stage.ServeHTTP",
 	"cmd/internal/conform/clients hostileScene":               "of stage.ServeHTTP",

@@ -1,6 +1,7 @@
 package clients
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -60,11 +61,7 @@ func (s *stage) resultReply(a *clientCall, object string) reply {
 		object = strings.Replace(object, "{", `{"x-nobody":{"knows":[1]},`, 1)
 	}
 	object = strings.Replace(object, ",}", "}", 1)
-	answer := message(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":%s}`, a.id, object))
-	return func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set(headerContentType, s.contentType("application/json"))
-		answer(w, r)
-	}
+	return message(s.contentType("application/json"), fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":%s}`, a.id, object))
 }
 
 // contentType returns a media type, with a drawn charset if the scene adds one.
@@ -77,14 +74,12 @@ func (s *stage) contentType(mediaType string) string {
 
 // refuse answers with an error.
 func refuse(a *clientCall, code int64, name, data string) reply {
-	return message(fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"error":{"code":%d,"message":%q,"data":%s}}`, a.id, code, name, data))
+	return message("application/json", fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"error":{"code":%d,"message":%q,"data":%s}}`, a.id, code, name, data))
 }
 
-func message(text string) reply {
+func message(contentType, text string) reply {
 	return func(w http.ResponseWriter, _ *http.Request) {
-		if w.Header().Get(headerContentType) == "" {
-			w.Header().Set(headerContentType, "application/json")
-		}
+		w.Header().Set(headerContentType, contentType)
 		io.WriteString(w, text)
 	}
 }
@@ -174,9 +169,6 @@ func (s *stage) pageReply(a *clientCall, pos int, truncated bool, o pageOptions)
 			s.mark("sent " + e.id)
 		}
 	}
-	if o.nextPollMs == 0 {
-		o.nextPollMs = 1000
-	}
 	return s.resultReply(a, fmt.Sprintf(`{"events":[%s],"cursor":%s,"truncated":%v,"hasMore":%v,"nextPollMs":%d}`, strings.Join(events, ","),
-		s.cursorAt(head), truncated, o.more, o.nextPollMs))
+		s.cursorAt(head), truncated, o.more, cmp.Or(o.nextPollMs, 1000)))
 }

@@ -1,6 +1,7 @@
 package clients
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"encoding/json"
@@ -109,10 +110,7 @@ func (s *stage) subscribe(a *clientCall) reply {
 			}
 			s.run.note(answersChallenge)
 		}
-		grant := s.grant
-		if grant == 0 {
-			grant = defaultGrant
-		}
+		grant := cmp.Or(s.grant, defaultGrant)
 		if p.TTL != nil && *p.TTL >= 0 {
 			grant = min(grant, time.Duration(*p.TTL*float64(time.Millisecond)))
 		}

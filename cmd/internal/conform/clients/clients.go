@@ -22,6 +22,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/mcpe-gen/mcpe-gen/cmd/internal/conform/draw"
 	"github.com/mcpe-gen/mcpe-gen/cmd/internal/conform/verdict"
 	"github.com/mcpe-gen/mcpe-gen/internal/procgroup"
@@ -233,34 +235,19 @@ func (r *run) name() string {
 // playScenes plays the scenes, several of them concurrently, and returns their stages in order. It returns an error if
 // a program cannot be started.
 func (r *run) playScenes(ctx context.Context, all []scene) ([]*stage, error) {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
 	stages := make([]*stage, len(all))
-	errs := make([]error, concurrentScenes)
 	for i, sc := range all {
 		stages[i] = newStage(r, sc)
 	}
 	// Start with the longest scenes to finish early.
 	longest := slices.Clone(stages)
 	slices.SortStableFunc(longest, func(a, b *stage) int { return cmp.Compare(b.maxDuration, a.maxDuration) })
-	next := make(chan *stage)
-	var playing sync.WaitGroup
-	for i := range min(concurrentScenes, len(all)) {
-		playing.Go(func() {
-			for s := range next {
-				if err := s.play(ctx); err != nil {
-					errs[i] = err
-					cancel()
-				}
-			}
-		})
-	}
+	playing, ctx := errgroup.WithContext(ctx)
+	playing.SetLimit(concurrentScenes)
 	for _, s := range longest {
-		next <- s
+		playing.Go(func() error { return s.play(ctx) })
 	}
-	close(next)
-	playing.Wait()
-	return stages, errors.Join(errs...)
+	return stages, playing.Wait()
 }
 
 // Abilities of a client besides its modes. returns is followed by a mode.

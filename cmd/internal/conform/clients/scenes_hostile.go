@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -29,13 +30,10 @@ const maxReadTime = 500 * time.Millisecond
 
 // hostileScene returns a scene with invalid responses to a method.
 func hostileScene(name, mode, method, id, title string) scene {
-	var cases []hostileserver.Case
-	for _, c := range hostileserver.Cases() {
-		// Other scenes cover held connections and permanent refusals, and after an accepted request a client may wait.
-		if c.Method == method && !c.Hold && c.Status/100 != 4 && c.Status != http.StatusAccepted && c.Status != http.StatusNoContent && !isLongWait(c) {
-			cases = append(cases, c)
-		}
-	}
+	// Other scenes cover held connections and permanent refusals, and after an accepted request a client may wait.
+	cases := slices.DeleteFunc(hostileserver.Cases(), func(c hostileserver.Case) bool {
+		return c.Method != method || c.Hold || c.Status/100 == 4 || c.Status == http.StatusAccepted || c.Status == http.StatusNoContent || isLongWait(c)
+	})
 	most := min(maxSpoiled, len(cases))
 	if method == wire.MethodList {
 		most = 3 // the client pauses longer before each further list request

@@ -90,14 +90,9 @@ func (s *stage) hasOutage() bool {
 }
 
 // countRefused counts the rejected streams until the server accepted one.
-func (s *stage) countRefused() (n int) {
+func (s *stage) countRefused() int {
 	left, _ := s.markTime("left")
-	for _, a := range s.eventRequests() {
-		if a.arrived < left+outageTime {
-			n++
-		}
-	}
-	return n
+	return len(slices.DeleteFunc(s.eventRequests(), func(a *clientCall) bool { return a.arrived >= left+outageTime }))
 }
 
 func expectRetryResume(s *stage) error { return expectResume(s.countRefused()+1, 2)(s) }
@@ -214,7 +209,7 @@ func cancelled(s *stage) error {
 
 func leavesCursor(s *stage) error {
 	all := s.eventRequests()
-	n := len(slices.DeleteFunc(slices.Clone(all), func(a *clientCall) bool { return !a.hasCursor() }))
+	n := len(slices.DeleteFunc(s.eventRequests(), func(a *clientCall) bool { return !a.hasCursor() }))
 	if n > 3 {
 		return newViolation(s.lastRequest(), "a stream without a cursor, or none any more", "%d with the cursor that is refused", n)
 	}

@@ -33,12 +33,11 @@ var webhookScenes = []scene{
 // the event has none, so only the response to the refresh has its cursor.
 func awaitRefresh(ctx context.Context, s *stage) {
 	// Give the client time to read the response, so that no later cursor overtakes it.
-	if !s.waitUntil(ctx, s.isFollowing) || !sleep(ctx, time.Second) {
-		return
+	if s.waitUntil(ctx, s.isFollowing) && sleep(ctx, time.Second) {
+		s.emit()
+		s.addSilent()
+		finishAfterThree(ctx, s)
 	}
-	s.emit()
-	s.addSilent()
-	finishAfterThree(ctx, s)
 }
 
 // finishAfterThree ends the scene after three requests for events.

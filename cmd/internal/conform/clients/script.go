@@ -98,17 +98,10 @@ func (s *stage) hasEvent(pos int) bool {
 		_, ok = s.markTime("sent " + e.id)
 		return ok
 	}
-	for _, a := range s.eventRequests() {
-		if text, ok := a.cursor(); ok {
-			s.mu.Lock()
-			at := s.known[text]
-			s.mu.Unlock()
-			if at >= pos {
-				return true
-			}
-		}
-	}
-	return false
+	return slices.ContainsFunc(s.eventRequests(), func(a *clientCall) bool {
+		at, ok := s.positionOf(a)
+		return ok && at >= pos
+	})
 }
 
 // emitWhenFollowing returns a function that emits events once the client receives new ones, and ends the scene when the
@@ -147,11 +140,10 @@ func (s *stage) finishWhenRead(ctx context.Context) {
 // emitAfter returns a function that emits an event after a mark, and ends the scene when the client has it.
 func emitAfter(mark string) func(ctx context.Context, s *stage) {
 	return func(ctx context.Context, s *stage) {
-		if !s.waitUntil(ctx, s.isMarked(mark)) {
-			return
+		if s.waitUntil(ctx, s.isMarked(mark)) {
+			s.emit()
+			s.finishWhenRead(ctx)
 		}
-		s.emit()
-		s.finishWhenRead(ctx)
 	}
 }
 
@@ -189,10 +181,8 @@ func (s *stage) awaitOutput(ctx context.Context) {
 
 // expectHandledOnce checks that the program handled every event exactly once.
 func expectHandledOnce(s *stage) error {
-	for i := 1; i <= s.head(); i++ {
-		e, _, _ := s.entryAt(i)
+	for _, e := range s.entries() {
 		switch n := s.taken[e.id]; {
-		case e.id == "":
 		case n == 0:
 			return newViolation(s.lastRequest(), "each event to be handled: "+e.form+", a line with "+e.id, "none")
 		case n > 1:
@@ -237,9 +227,7 @@ func expectResume(n, want int) func(s *stage) error {
 		if !ok {
 			return newViolation(a, "cursor "+s.cursorAt(want)+", the last that was given", "null: what occurred meanwhile is lost")
 		}
-		s.mu.Lock()
-		got, known := s.known[text]
-		s.mu.Unlock()
+		got, known := s.positionOf(a)
 		switch {
 		case !known:
 			return newViolation(a, "cursor "+s.cursorAt(want)+", the last that was given", "%q, which was never given", text)

@@ -416,6 +416,15 @@ func (s *stage) startOf(a *clientCall) (pos int, stale bool) {
 	return len(s.log), true
 }
 
+// positionOf returns the position of a request's cursor. It returns false if the server did not issue the cursor.
+func (s *stage) positionOf(a *clientCall) (pos int, ok bool) {
+	text, _ := a.cursor()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	pos, ok = s.known[text]
+	return pos, ok
+}
+
 // noteOddity records the first request with an oddity. The caller holds the mutex.
 func (s *stage) noteOddity(what, got string, a *clientCall) {
 	if _, ok := s.odd[what]; !ok {
