@@ -2,8 +2,12 @@ package conform
 
 import (
 	"context"
+	"encoding/json"
+	"maps"
 	"slices"
+	"time"
 
+	"github.com/mcpe-gen/mcpe-gen/cmd/internal/conform/draw"
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
@@ -31,32 +35,148 @@ func (r *run) catchUpPredicate(s *subject, before map[string]bool) func(id strin
 	}
 }
 
-// subscribedFromNow returns a check that a new subscription does not receive earlier events.
-func subscribedFromNow(more map[string]any) func(context.Context, *run) error {
-	return func(ctx context.Context, r *run) error {
-		if len(r.hook.pollOccurrences()) == 0 && len(r.hook.streamOccurrences()) == 0 {
-			return skipf("nothing of %s has come by polls or streams", r.hook.Name)
+// read begins the way at a type with the params, and returns the first response and the occurrences. It reads until done
+// returns true for an eventId, at most the given time, and then ends the stream or subscription.
+func (w way) read(ctx context.Context, r *run, s *subject, params map[string]any, most time.Duration, done func(id string) bool) (*exchange, []occurrence, error) {
+	switch w.mode {
+	case wire.ModePoll:
+		x, _, err := r.pollSubject(ctx, s, params)
+		return x, polledOccurrences(x), err
+	case wire.ModePush:
+		return r.readStream(ctx, s, params, most, done)
+	}
+	c := r.newCallback(echoes)
+	x, err := r.mustSubscribe(ctx, s, c, params)
+	if err != nil {
+		return x, nil, err
+	}
+	c.await(ctx, 0, most, func(p post) bool { return isOccurrence(p) && done((occurrence{raw: p.body}).eventID()) })
+	_, err = r.unsubscribe(ctx, s, c)
+	var list []occurrence
+	for _, p := range c.receivedPosts() {
+		if isOccurrence(p) {
+			list = append(list, occurrence{p.body, p.exchange(x)})
 		}
-		c, before := r.newCallback(echoes), r.knownIDs(r.hook)
-		x, err := r.mustSubscribe(ctx, c, more)
+	}
+	return x, list, err
+}
+
+// polledOccurrences returns the occurrences in the response to a poll.
+func polledOccurrences(x *exchange) (list []occurrence) {
+	var events []json.RawMessage
+	_ = json.Unmarshal(member(x.answer.result, "events"), &events)
+	for _, raw := range events {
+		list = append(list, occurrence{raw, x})
+	}
+	return list
+}
+
+// readStream is read for a stream.
+func (r *run) readStream(ctx context.Context, s *subject, params map[string]any, most time.Duration, done func(id string) bool) (*exchange, []occurrence, error) {
+	f, x, err := r.openActive(ctx, s, params)
+	if err != nil {
+		return x, nil, err
+	}
+	defer f.stop()
+	waiting, cancel := context.WithTimeout(ctx, most)
+	defer cancel()
+	var list []occurrence
+	f.await(waiting, func(m message) bool {
+		if m.method != wire.NotificationEvent {
+			return false
+		}
+		o := occurrence{m.params, &exchange{request: x.request, answer: m}}
+		list = append(list, o)
+		return done(o.eventID())
+	})
+	return x, list, nil
+}
+
+// checkFromNow begins without a cursor, which must not return events that had come before.
+func checkFromNow(more map[string]any) func(context.Context, *run, way, *draw.Source) error {
+	return func(ctx context.Context, r *run, w way, d *draw.Source) error {
+		s := r.subject(w.needs)
+		before := r.knownIDs(s)
+		if len(before) == 0 {
+			return skipf("nothing of %s has come by polls or streams", s.Name)
+		}
+		params := draw.Pick(d, []map[string]any{{}, {"cursor": nil}})
+		maps.Copy(params, more)
+		most := r.o.pace.settle // a stream replays at once
+		if w.mode == wire.ModeWebhook {
+			most = r.o.pace.maxLag
+		}
+		x, list, err := w.read(ctx, r, s, params, most, r.catchUpPredicate(s, before))
 		if err != nil {
 			return err
 		}
-		if truncated, _ := boolMember(x, x.answer.result, "truncated"); truncated {
+		if truncated, _ := boolMember(x, x.members(), "truncated"); truncated {
 			return x.violation("truncated to be false without a cursor", "true")
 		}
-		present := r.catchUpPredicate(r.hook, before)
-		c.await(ctx, 0, r.o.pace.maxLag, func(p post) bool { return isOccurrence(p) && present((occurrence{raw: p.body}).eventID()) })
-		if _, err := r.unsubscribe(ctx, r.hook, c); err != nil {
-			return err
-		}
-		for _, p := range c.receivedPosts() {
-			if id := (occurrence{raw: p.body}).eventID(); isOccurrence(p) && before[id] {
-				return p.exchange(x).violation("nothing from before the subscription", "%s, which had come before", wire.Shown(id))
+		for _, o := range list {
+			if before[o.eventID()] {
+				return o.violation("no history without a cursor", "%s, which had come before", wire.Shown(o.eventID()))
 			}
 		}
 		return nil
 	}
+}
+
+// earliest returns an early cursor of a type and the first occurrence after it, from the watched stream if the mode is
+// push, and otherwise from polls.
+func (r *run) earliest(ctx context.Context, s *subject, mode string) (cursor string, o occurrence, err error) {
+	if mode != wire.ModePush {
+		if list := r.awaitPolled(ctx, s); len(list) > 0 && s.first != nil {
+			return *s.first, list[0], nil
+		}
+		return "", o, skipf("nothing of %s has come by polls with cursors", s.Name)
+	}
+	list := s.streamOccurrences()
+	if len(list) == 0 {
+		return "", o, skipf("nothing of %s has come by streams", s.Name)
+	}
+	kept := mustMessages(s.stream)
+	if kept[0].method != wire.NotificationActive {
+		return "", o, skipf("the watched stream did not begin with active")
+	}
+	from := (occurrence{raw: kept[0].params}).cursor()
+	if from == nil {
+		return "", o, skipf("%s has no replay: its cursors are null", s.Name)
+	}
+	return *from, list[0], nil
+}
+
+// checkMaxAge begins at an early cursor with a maxAgeMs that excludes the first occurrence after it, and with one that
+// excludes nothing.
+func checkMaxAge(ctx context.Context, r *run, w way, _ *draw.Source) error {
+	s := r.subject(w.needs)
+	cursor, o, err := r.earliest(ctx, s, w.mode)
+	if err != nil {
+		return err
+	}
+	old := o.aged(ctx)
+	found := func(id string) bool { return id == old }
+	x, list, err := w.read(ctx, r, s, map[string]any{"cursor": cursor, "maxAgeMs": 0}, r.o.pace.settle, found)
+	if err != nil {
+		return err
+	}
+	for _, o := range list {
+		if o.eventID() == old {
+			return o.violation("older occurrences to be left out", "the occurrence %s", wire.Shown(old))
+		}
+	}
+	if truncated, _ := boolMember(x, x.members(), "truncated"); !truncated {
+		return x.violation("truncated to be true", "false")
+	}
+	if o.time().IsZero() {
+		return nil // another check reports this
+	}
+	age := max(time.Since(o.time()), 0) + maxClockSkew
+	x, _, err = w.read(ctx, r, s, map[string]any{"cursor": cursor, "maxAgeMs": age.Milliseconds()}, 0, found)
+	if err != nil {
+		return err
+	}
+	return r.expectKept(ctx, s, cursor, x, x.members())
 }
 
 // checkBeginsBehind subscribes with the first cursor. The callback must receive every event that polls return from it,
@@ -68,7 +188,7 @@ func checkBeginsBehind(ctx context.Context, r *run) error {
 		return skipf("nothing of %s has come by polls", s.Name)
 	}
 	c := r.newCallback(echoes)
-	x, err := r.mustSubscribe(ctx, c, map[string]any{"cursor": *s.first})
+	x, err := r.mustSubscribe(ctx, s, c, map[string]any{"cursor": *s.first})
 	if err != nil {
 		return err
 	}
@@ -98,49 +218,22 @@ func checkBeginsBehind(ctx context.Context, r *run) error {
 	return err
 }
 
-func checkSubscribeMaxAge(ctx context.Context, r *run) error {
-	s := r.hook
-	list := r.awaitPolled(ctx, s)
-	if len(list) == 0 || s.first == nil {
-		return skipf("nothing of %s has come by polls", s.Name)
-	}
-	c, old := r.newCallback(echoes), list[0].aged(ctx)
-	x, err := r.mustSubscribe(ctx, c, map[string]any{"cursor": *s.first, "maxAgeMs": 0})
-	if err != nil {
-		return err
-	}
-	truncated, _ := boolMember(x, x.answer.result, "truncated")
-	pause(ctx, r.o.pace.settle)
-	if _, err := r.unsubscribe(ctx, s, c); err != nil {
-		return err
-	}
-	for _, p := range c.receivedPosts() {
-		if id := (occurrence{raw: p.body}).eventID(); isOccurrence(p) && id == old {
-			return p.exchange(x).violation("older occurrences to be left out", "the occurrence %s", wire.Shown(id))
-		}
-	}
-	if !truncated {
-		return x.violation("truncated to be true", "false")
-	}
-	return nil
-}
-
 // checkRefreshAt refreshes a live subscription with a much older cursor.
 func checkRefreshAt(ctx context.Context, r *run) error {
 	s := r.hook
-	list := r.awaitPolled(ctx, s)
-	if len(list) == 0 || s.first == nil {
-		return skipf("nothing of %s has come by polls", s.Name)
+	cursor, old, err := r.earliest(ctx, s, wire.ModeWebhook)
+	if err != nil {
+		return err
 	}
-	c, before := r.newCallback(echoes), list[0].eventID()
-	x, err := r.mustSubscribe(ctx, c, nil)
+	c, before := r.newCallback(echoes), old.eventID()
+	x, err := r.mustSubscribe(ctx, s, c, nil)
 	if err != nil {
 		return err
 	}
 	if _, ok := c.await(ctx, 0, r.o.Wait, isOccurrence); !ok {
 		return skipf("nothing was delivered within %v", r.o.Wait)
 	}
-	if x, err = r.mustSubscribe(ctx, c, map[string]any{"cursor": *s.first, "maxAgeMs": 3_600_000}); err != nil {
+	if x, err = r.mustSubscribe(ctx, s, c, map[string]any{"cursor": cursor, "maxAgeMs": 3_600_000}); err != nil {
 		return err
 	}
 	isOld := func(p post) bool { return isOccurrence(p) && (occurrence{raw: p.body}).eventID() == before }

@@ -170,7 +170,7 @@ func (r *run) answering(a challengeAnswer) *callback {
 func checkCreated(ctx context.Context, r *run) error {
 	c := r.answering(challengeAnswer{201, `{"challenge":%s}`})
 	c.validEcho = true
-	if _, err := r.mustSubscribe(ctx, c, nil); err != nil {
+	if _, err := r.mustSubscribe(ctx, r.hook, c, nil); err != nil {
 		return err
 	}
 	_, err := r.unsubscribe(ctx, r.hook, c)

@@ -235,7 +235,7 @@ func checkUnsubscribe(ctx context.Context, r *run) error {
 func checkUnsubscribeRefused(ctx context.Context, r *run) error {
 	c := r.newCallback(echoes)
 	c.setDecide(func(string, int) (int, <-chan struct{}) { return http.StatusServiceUnavailable, nil })
-	if _, err := r.mustSubscribe(ctx, c, nil); err != nil {
+	if _, err := r.mustSubscribe(ctx, r.hook, c, nil); err != nil {
 		return err
 	}
 	_, came := c.await(ctx, 0, r.o.Wait, isOccurrence)

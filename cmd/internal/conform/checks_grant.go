@@ -38,7 +38,7 @@ func checkTTLForm(ctx context.Context, r *run) error {
 }
 
 func checkStatus(ctx context.Context, r *run) error {
-	x, err := r.mustSubscribe(ctx, r.mainSubscription.callback, nil)
+	x, err := r.mustSubscribe(ctx, r.hook, r.mainSubscription.callback, nil)
 	if err != nil {
 		return err
 	}
@@ -108,13 +108,13 @@ func checkGrants(ctx context.Context, r *run) error {
 
 func checkGrantAnew(ctx context.Context, r *run) error {
 	c := r.newCallback(echoes)
-	x, err := r.mustSubscribe(ctx, c, nil)
+	x, err := r.mustSubscribe(ctx, r.hook, c, nil)
 	if err != nil {
 		return err
 	}
 	before, _ := refreshBefore(x)
 	pause(ctx, 5*r.o.pace.settle) // longer than a rounding to seconds
-	if x, err = r.mustSubscribe(ctx, c, nil); err != nil {
+	if x, err = r.mustSubscribe(ctx, r.hook, c, nil); err != nil {
 		return err
 	}
 	after, _ := refreshBefore(x)

@@ -84,7 +84,7 @@ func (r *run) expectAlive(ctx context.Context, c *callback, x *exchange) error {
 
 func checkAnonymousEnd(ctx context.Context, r *run) error {
 	c := r.newCallback(echoes)
-	x, err := r.mustSubscribe(ctx, c, nil)
+	x, err := r.mustSubscribe(ctx, r.hook, c, nil)
 	if err != nil {
 		return err
 	}
@@ -102,7 +102,7 @@ func checkAnonymousEnd(ctx context.Context, r *run) error {
 
 func checkOtherEnd(ctx context.Context, r *run) error {
 	c := r.newCallback(echoes)
-	x, err := r.mustSubscribe(ctx, c, nil)
+	x, err := r.mustSubscribe(ctx, r.hook, c, nil)
 	if err != nil {
 		return err
 	}
@@ -178,15 +178,15 @@ func checkTwoSubscriptions(ctx context.Context, r *run) error {
 	}
 	both, alone := r.newCallback(echoes), r.newCallback(echoes)
 	others := map[string]any{"arguments": r.hook.otherArgs}
-	first, err := r.mustSubscribe(ctx, both, nil)
+	first, err := r.mustSubscribe(ctx, r.hook, both, nil)
 	if err != nil {
 		return err
 	}
-	second, err := r.mustSubscribe(ctx, both, others)
+	second, err := r.mustSubscribe(ctx, r.hook, both, others)
 	if err != nil {
 		return err
 	}
-	if _, err := r.mustSubscribe(ctx, alone, others); err != nil {
+	if _, err := r.mustSubscribe(ctx, r.hook, alone, others); err != nil {
 		return err
 	}
 	p, ok := alone.await(ctx, 0, r.o.pace.call, isOccurrence)

@@ -26,10 +26,6 @@ var occurrenceChecks = []check{
 		needs: needPoll | needOccurred | needReplay, run: checkAgain},
 	{name: "poll-max-events", id: "POLL-4", title: "Pages of every size return the same events, and hasMore leads to the rest",
 		needs: needPoll | needOccurred | needReplay, run: checkPageSizes},
-	{name: "poll-max-age", id: "CUR-5", title: "maxAgeMs omits older events and sets truncated",
-		needs: needPoll | needOccurred | needReplay, run: checkMaxAge},
-	{name: "poll-no-history", id: "CUR-2", title: "A poll without a cursor does not return earlier events",
-		needs: needPoll | needOccurred | needReplay, run: checkFromNow},
 	{name: "stream-occurrence", id: "OCC-1", title: "An occurrence in a stream has its members",
 		needs: needPush | needOccurred, run: eachOccurrence((*run).pushedOccurrences, wellFormed)},
 	{name: "stream-event-id", id: "OCC-2", title: "An eventId in a stream fits into a header",
@@ -42,11 +38,6 @@ var occurrenceChecks = []check{
 		needs: needPush | needOccurred, run: eachOccurrence((*run).pushedOccurrences, withCursor)},
 	{name: "stream-once", id: "PUSH-3", title: "A stream sends an occurrence once", needs: needPush | needOccurred, run: checkPushedOnce},
 	{name: "stream-own", id: "PUSH-9", title: "A stream sends only events of its subscription", needs: needPush | needOccurred, run: checkOwn},
-	{name: "stream-from-now", id: "CUR-2", title: "A stream without a cursor begins at the present",
-		needs: needPush | needOccurred, run: streamsFromNow(map[string]any{"cursor": nil})},
-	{name: "stream-max-age-from-now", id: "CUR-5", title: "maxAgeMs does not change a stream without a cursor",
-		needs: needPush | needOccurred, run: streamsFromNow(map[string]any{"cursor": nil, "maxAgeMs": 3_600_000})},
-	{name: "stream-max-age", id: "CUR-5", title: "maxAgeMs of a stream omits older events and sets truncated", needs: needPush | needOccurred, run: checkStreamMaxAge},
 	{name: "stream-replay", id: "PUSH-1", title: "A stream replays the events after its cursor, after active",
 		needs: needPush | needOccurred, run: checkReplay},
 	{name: "stream-resume", id: "PUSH-3", title: "A stream continues after the cursor of an occurrence",
@@ -244,23 +235,6 @@ func (o occurrence) aged(ctx context.Context) string {
 	return o.eventID()
 }
 
-func checkMaxAge(ctx context.Context, r *run) error {
-	old := r.poll.pollOccurrences()[0].aged(ctx)
-	x, result, ids, err := r.pollIDs(ctx, r.poll.first, map[string]any{"maxAgeMs": 0})
-	if err != nil {
-		return err
-	}
-	for _, id := range ids {
-		if id == old {
-			return x.violation("what is older to be left out", "the occurrence %s", wire.Shown(id))
-		}
-	}
-	if !result.Truncated {
-		return x.violation("truncated to be true", "false")
-	}
-	return nil
-}
-
 func checkPushedOnce(_ context.Context, r *run) error {
 	seen := map[string]bool{}
 	for _, o := range r.push.streamOccurrences() {
@@ -298,7 +272,7 @@ func checkOwn(_ context.Context, r *run) error {
 
 // expectFirst opens a stream at the cursor and checks that the given occurrence is the first to arrive.
 func (r *run) expectFirst(ctx context.Context, cursor, id string) (*exchange, error) {
-	f, x, err := r.openActive(ctx, r.nextID(), map[string]any{"cursor": cursor})
+	f, x, err := r.openActive(ctx, r.push, map[string]any{"cursor": cursor})
 	if err != nil {
 		return x, err
 	}
@@ -332,25 +306,12 @@ func (r *run) expectKept(ctx context.Context, s *subject, cursor string, x *exch
 	return errForgotten
 }
 
-// streamCursor returns the initial cursor of the watched stream.
-func (r *run) streamCursor() (string, error) {
-	kept := mustMessages(r.push.stream)
-	if len(kept) == 0 || kept[0].method != wire.NotificationActive {
-		return "", skipf("the watched stream did not begin with active")
-	}
-	from := (occurrence{raw: kept[0].params}).cursor()
-	if from == nil {
-		return "", skipf("%s has no replay: its cursors are null", r.push.Name)
-	}
-	return *from, nil
-}
-
 func checkReplay(ctx context.Context, r *run) error {
-	from, err := r.streamCursor()
+	from, o, err := r.earliest(ctx, r.push, wire.ModePush)
 	if err != nil {
 		return err
 	}
-	id := r.push.streamOccurrences()[0].eventID()
+	id := o.eventID()
 	x, err := r.expectFirst(ctx, from, id)
 	if err != nil {
 		return err
@@ -364,29 +325,6 @@ func checkReplay(ctx context.Context, r *run) error {
 	return err
 }
 
-// checkStreamMaxAge opens a stream at the cursor of an earlier stream with a maximum age that excludes old events.
-func checkStreamMaxAge(ctx context.Context, r *run) error {
-	from, err := r.streamCursor()
-	if err != nil {
-		return err
-	}
-	old := r.push.streamOccurrences()[0].aged(ctx)
-	f, x, err := r.openActive(ctx, r.nextID(), map[string]any{"cursor": from, "maxAgeMs": 0})
-	if err != nil {
-		return err
-	}
-	defer f.stop()
-	if truncated, _ := boolMember(x, x.answer.params, "truncated"); !truncated {
-		return x.violation("truncated to be true", "false")
-	}
-	waiting, cancel := context.WithTimeout(ctx, r.o.pace.settle)
-	defer cancel()
-	if m, ok := f.await(waiting, func(m message) bool { return m.method == wire.NotificationEvent }); ok && (occurrence{raw: m.params}).eventID() == old {
-		return (&exchange{request: x.request, answer: m}).violation("what is older to be left out", "the occurrence %s", wire.Shown(old))
-	}
-	return nil
-}
-
 func checkResume(ctx context.Context, r *run) error {
 	list := r.push.streamOccurrences()
 	a, b, err := firstTwo(list[max(len(list)-2, 0):]) // which retention forgets last
@@ -398,31 +336,4 @@ func checkResume(ctx context.Context, r *run) error {
 	}
 	_, err = r.expectFirst(ctx, *a.cursor(), b.eventID())
 	return err
-}
-
-// streamsFromNow returns a check that a new stream does not deliver earlier events.
-func streamsFromNow(params map[string]any) func(context.Context, *run) error {
-	return func(ctx context.Context, r *run) error {
-		before := r.knownIDs(r.push)
-		f, x, err := r.openActive(ctx, r.nextID(), params)
-		if err != nil {
-			return err
-		}
-		defer f.stop()
-		isEvent := func(m message) bool { return m.method == wire.NotificationEvent }
-		waiting, cancel := context.WithTimeout(ctx, r.o.pace.settle)
-		defer cancel()
-		if _, ok := f.await(waiting, isEvent); !ok {
-			return nil // any history would have arrived by now
-		}
-		waiting, cancel = context.WithTimeout(ctx, r.o.pace.maxLag)
-		defer cancel()
-		present := r.catchUpPredicate(r.push, before)
-		m, ok := f.await(waiting, func(m message) bool { return isEvent(m) && present((occurrence{raw: m.params}).eventID()) })
-		if ok && before[(occurrence{raw: m.params}).eventID()] {
-			return (&exchange{request: x.request, answer: m}).violation("nothing from before the stream", "%s, which had come before",
-				wire.Shown((occurrence{raw: m.params}).eventID()))
-		}
-		return nil
-	}
 }

@@ -10,12 +10,10 @@ import (
 
 var pollChecks = []check{
 	{name: "poll-result", id: "POLL-2", title: "The result of a poll has all members", needs: needPoll, run: checkPollShape},
-	{name: "poll-from-now", id: "CUR-2", title: "A poll without a cursor begins at the present and returns a cursor", needs: needPoll, run: checkFromNow},
 	{name: "poll-cursors", id: "CUR-3", title: "A type always returns cursors, or never", needs: needPoll, run: checkCursorsAlways},
 	{name: "poll-max-events-zero", id: "POLL-4", title: "A maxEvents below 1 fails with InvalidParams",
 		needs: needPoll, run: refusedParams("maxEvents", 0, -1, -1<<40, "x", "5", 1.5, true)},
 	{name: "poll-max-events-large", id: "POLL-4", title: "A large maxEvents does not fail", needs: needPoll, run: acceptedParams("maxEvents", 1_000_000_000, int64(1)<<40)},
-	{name: "poll-max-age-from-now", id: "CUR-5", title: "maxAgeMs does not change a poll without a cursor", needs: needPoll, run: checkAgeFromNow},
 	{name: "poll-has-more", id: "POLL-4", title: "A page after hasMore contains events", needs: needPoll | needReplay, run: checkMore},
 	{name: "poll-timeout", id: "POLL-9", title: "timeoutMs does not fail", needs: needPoll, run: acceptedParams("timeoutMs", 200)},
 }
@@ -51,39 +49,6 @@ func checkPollShape(ctx context.Context, r *run) error {
 	var next int64
 	if raw := member(in, "nextPollMs"); raw == nil || string(raw) == "null" || json.Unmarshal(raw, &next) != nil || next < 0 {
 		return x.violation("nextPollMs to be an integer from 0", "%s", orNone(raw))
-	}
-	return nil
-}
-
-func checkFromNow(ctx context.Context, r *run) error {
-	for _, more := range []map[string]any{{}, {"cursor": nil}} {
-		if err := r.fromNow(ctx, more); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// fromNow polls without a cursor. The result may contain events that occur during the call, but no earlier ones.
-func (r *run) fromNow(ctx context.Context, more map[string]any) error {
-	// For the next poll, the events of the previous result are old.
-	before := r.knownIDs(r.poll)
-	for range 3 {
-		x, result, err := r.pollSubject(ctx, r.poll, more)
-		switch {
-		case err != nil:
-			return err
-		case result.Truncated:
-			return x.violation("truncated to be false without a cursor", "true")
-		case result.Cursor == nil:
-			return nil
-		}
-		for _, e := range result.Events {
-			if before[e.EventID] {
-				return x.violation("no history without a cursor", "%s, which had come before", wire.Shown(e.EventID))
-			}
-			before[e.EventID] = true
-		}
 	}
 	return nil
 }
@@ -163,8 +128,4 @@ func acceptedParams(name string, values ...any) func(context.Context, *run) erro
 		}
 		return nil
 	}
-}
-
-func checkAgeFromNow(ctx context.Context, r *run) error {
-	return r.fromNow(ctx, map[string]any{"cursor": nil, "maxAgeMs": 3_600_000})
 }

@@ -28,9 +28,9 @@ var pushChecks = []check{
 	{name: "heartbeat-cursor", id: "PUSH-4", title: "The server sends heartbeats with a cursor", needs: needPush, run: checkHeartbeat},
 }
 
-// openStream opens a stream of the push type under test and returns its first message.
-func (r *run) openStream(ctx context.Context, id json.RawMessage, more map[string]any) (*flow, *exchange, error) {
-	f, x, err := r.firstMessage(ctx, request{id: id, method: wire.MethodStream, params: r.push.params(more)})
+// openStream opens a stream and returns its first message.
+func (r *run) openStream(ctx context.Context, s *subject, id json.RawMessage, more map[string]any) (*flow, *exchange, error) {
+	f, x, err := r.firstMessage(ctx, request{id: id, method: wire.MethodStream, params: s.params(more)})
 	if err == nil && x.refusal != nil {
 		f.stop()
 		err = x.refusal
@@ -63,8 +63,8 @@ func (r *run) firstMessage(ctx context.Context, q request) (*flow, *exchange, er
 }
 
 // openActive opens a stream and checks that its first message is a valid active notification.
-func (r *run) openActive(ctx context.Context, id json.RawMessage, more map[string]any) (*flow, *exchange, error) {
-	f, x, err := r.openStream(ctx, id, more)
+func (r *run) openActive(ctx context.Context, s *subject, more map[string]any) (*flow, *exchange, error) {
+	f, x, err := r.openStream(ctx, s, nil, more)
 	if err != nil {
 		return nil, x, err
 	}
@@ -91,7 +91,7 @@ func wellBegun(x *exchange) error {
 }
 
 func checkActive(ctx context.Context, r *run) error {
-	f, x, err := r.openActive(ctx, r.nextID(), map[string]any{"cursor": nil})
+	f, x, err := r.openActive(ctx, r.push, map[string]any{"cursor": nil})
 	if err != nil {
 		return err
 	}
@@ -104,7 +104,7 @@ func checkActive(ctx context.Context, r *run) error {
 
 func carriesID(id string) func(context.Context, *run) error {
 	return func(ctx context.Context, r *run) error {
-		f, x, err := r.openStream(ctx, json.RawMessage(id), map[string]any{"cursor": nil})
+		f, x, err := r.openStream(ctx, r.push, json.RawMessage(id), map[string]any{"cursor": nil})
 		if err != nil {
 			return err
 		}
@@ -118,7 +118,7 @@ func carriesID(id string) func(context.Context, *run) error {
 
 func checkSeveral(ctx context.Context, r *run) error {
 	for range 3 {
-		f, x, err := r.openStream(ctx, r.nextID(), map[string]any{"cursor": nil})
+		f, x, err := r.openStream(ctx, r.push, nil, map[string]any{"cursor": nil})
 		if err != nil {
 			return err
 		}
@@ -131,7 +131,7 @@ func checkSeveral(ctx context.Context, r *run) error {
 }
 
 func checkEventStream(ctx context.Context, r *run) error {
-	f, x, err := r.openStream(ctx, r.nextID(), map[string]any{"cursor": nil})
+	f, x, err := r.openStream(ctx, r.push, nil, map[string]any{"cursor": nil})
 	if err != nil {
 		return err
 	}
@@ -143,7 +143,7 @@ func checkEventStream(ctx context.Context, r *run) error {
 }
 
 func checkCancelled(ctx context.Context, r *run) error {
-	f, x, err := r.openActive(ctx, r.nextID(), map[string]any{"cursor": nil})
+	f, x, err := r.openActive(ctx, r.push, map[string]any{"cursor": nil})
 	if err != nil {
 		return err
 	}
@@ -188,7 +188,7 @@ func pause(ctx context.Context, d time.Duration) {
 }
 
 func checkBrokenOff(ctx context.Context, r *run) error {
-	f, _, err := r.openActive(ctx, r.nextID(), map[string]any{"cursor": nil})
+	f, _, err := r.openActive(ctx, r.push, map[string]any{"cursor": nil})
 	if err != nil {
 		return err
 	}

@@ -28,7 +28,7 @@ func (r *run) expectSameEvents(ctx context.Context, c *callback, x *exchange, ex
 // event type.
 func checkOtherKeys(ctx context.Context, r *run) error {
 	c := r.newCallback(echoes)
-	x, err := r.mustSubscribe(ctx, c, nil)
+	x, err := r.mustSubscribe(ctx, r.hook, c, nil)
 	if err != nil {
 		return err
 	}
@@ -55,7 +55,7 @@ func checkOtherKeys(ctx context.Context, r *run) error {
 // checkEndedKey subscribes a callback, ends the subscription and subscribes again, as a client does after a restart.
 func checkEndedKey(ctx context.Context, r *run) error {
 	c := r.newCallback(echoes)
-	if _, err := r.mustSubscribe(ctx, c, nil); err != nil {
+	if _, err := r.mustSubscribe(ctx, r.hook, c, nil); err != nil {
 		return err
 	}
 	if _, err := r.unsubscribe(ctx, r.hook, c); err != nil {

@@ -34,7 +34,10 @@ func (w way) checks() []check {
 		return check{name: name, id: id, title: w.noun + " " + title, needs: needs,
 			run: func(ctx context.Context, r *run) error { return try(ctx, r, w, r.draw.For(name)) }}
 	}
-	offered := w.needs &^ (needPoll | needPush)
+	offered, occurred := w.needs&^(needPoll|needPush), w.needs
+	if w.mode != wire.ModeWebhook {
+		occurred |= needOccurred
+	}
 	return []check{
 		of("name-missing", w.id, "without a name fails with InvalidParams", w.needs, checkNameMissing),
 		of("name-unknown", w.id, "with an unknown name fails with NotFound", w.needs, checkNameUnknown),
@@ -45,6 +48,9 @@ func (w way) checks() []check {
 		of("unknown-members", "CAP-4", "ignores unknown members", w.needs, checkMembers),
 		of("cursor-malformed", "CUR-7", "with a malformed cursor begins at the present and sets truncated", w.needs, checkCursorMalformed),
 		of("cursor-foreign", "CUR-7", "with the cursor of another type does not fail", w.needs, checkCursorForeign),
+		of("from-now", "CUR-2", "without a cursor begins at the present", occurred, checkFromNow(nil)),
+		of("max-age-from-now", "CUR-5", "without a cursor ignores maxAgeMs", occurred, checkFromNow(map[string]any{"maxAgeMs": 3_600_000})),
+		of("max-age", "CUR-5", "with maxAgeMs omits only older events, and sets truncated only then", occurred, checkMaxAge),
 	}
 }
 

@@ -33,8 +33,8 @@ func (r *run) subscribe(ctx context.Context, s *subject, c *callback, more map[s
 }
 
 // mustSubscribe subscribes a callback for a check and checks that the server grants it.
-func (r *run) mustSubscribe(ctx context.Context, c *callback, more map[string]any) (*exchange, error) {
-	x, err := r.subscribe(ctx, r.hook, c, more)
+func (r *run) mustSubscribe(ctx context.Context, s *subject, c *callback, more map[string]any) (*exchange, error) {
+	x, err := r.subscribe(ctx, s, c, more)
 	if err == nil {
 		_, err = grantedID(x, false)
 	}

@@ -360,6 +360,7 @@ func (s *Server) startOf(c call, head int) (from int, truncated bool) {
 		return head, false
 	}
 	if age, absent, _ := c.intParam("maxAgeMs"); !absent && !ignored {
+		truncated = truncated || s.is("max-age-truncated")
 		events, _, _ := s.eventsAfter(from)
 		for _, e := range events {
 			if s.now().Sub(e.at) > time.Duration(min(age, 1<<40))*time.Millisecond && c.stringParam("name") == "tick" {
