@@ -28,6 +28,7 @@ const (
 	needWitness                    // the results of the witness
 	needOther                      // another caller's token
 	needRetrial                    // the results of the retrial
+	needQuiet                      // the results of quiet
 	needDelivered                  // a delivery to the main webhook subscription
 	needSlow                       // --slow
 	needRestart                    // --restart
@@ -54,7 +55,7 @@ func skipf(format string, args ...any) error { return verdict.Skipf(format, args
 func checks() []check {
 	var all []check
 	for _, group := range [][]check{parallelChecks, listChecks, errorChecks, pollWay.checks(), pollChecks, streamWay.checks(), pushChecks, occurrenceChecks,
-		subscribeChecks, subscribeWay.checks(), deliveryChecks, witnessChecks, retryChecks, endChecks, challengeChecks, ssrfChecks, observedChecks, lastChecks, slowChecks, restartChecks} {
+		subscribeChecks, subscribeWay.checks(), deliveryChecks, witnessChecks, quietChecks, retryChecks, endChecks, challengeChecks, ssrfChecks, observedChecks, lastChecks, slowChecks, restartChecks} {
 		all = append(all, group...)
 	}
 	return all

@@ -23,7 +23,6 @@ var pushChecks = []check{
 	{name: "held-cancel", id: "POLL-9", title: "A held poll can be cancelled",
 		needs: needPoll | needReplay | needStdio, run: checkHeldCancelled},
 	{name: "held-timeout", id: "POLL-9", title: "The server responds to a held poll within its timeout", needs: needPoll | needReplay, run: checkHeldEnds},
-	{name: "held-from-now", id: "POLL-9", title: "The server does not hold a poll without a cursor", needs: needPoll | needReplay, run: checkNullHeld},
 	{name: "held-wakes", id: "POLL-9", title: "An occurrence ends a held poll", needs: needPoll | needReplay | needOccurred, run: checkHeldAnswers},
 	{name: "heartbeat-cursor", id: "PUSH-4", title: "The server sends heartbeats with a cursor", needs: needPush, run: checkHeartbeat},
 }

@@ -154,6 +154,8 @@ type run struct {
 	witness *witness
 	// retrial refuses deliveries. It starts once main has been created.
 	retrial *retrial
+	// quiet follows the type of polls with arguments that exclude its events. It starts together with the witness.
+	quiet *quiet
 	// hasDelivery reports whether main received a delivery in time. It is nil until a check has waited for one.
 	hasDelivery *bool
 	// errorsByFamily holds an error response for each code family.
@@ -276,6 +278,9 @@ func Run(ctx context.Context, o Options) (*verdict.Report, error) {
 		// By now the subscriptions that this caller may create are known.
 		if c.needs&(needMain|needWitness) != 0 && r.witness == nil && needed&needWitness != 0 {
 			r.beginWitness(watching, watchers)
+		}
+		if c.needs&(needMain|needQuiet) != 0 && r.quiet == nil && r.poll != nil && needed&needQuiet != 0 {
+			r.beginQuiet(watching, watchers)
 		}
 		if c.needs&needMain != 0 && r.mainSubscription != nil && r.retrial == nil && needed&needRetrial != 0 {
 			r.beginRetrial(watching, watchers)

@@ -2,7 +2,6 @@ package conform
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
@@ -79,24 +78,19 @@ func (r *run) pollAfterRestart(ctx context.Context) (again *restartState, x *exc
 	if again, err = r.restart(ctx); err != nil {
 		return
 	}
-	w := &witness{r: r, s: r.poll}
-	x, page, ok := w.poll(ctx, r.poll.first, 100)
-	if !ok {
-		got := "none"
-		if x != nil && x.answer.err != nil {
-			got = fmt.Sprintf("error %d", x.answer.err.Code)
-		}
-		err = x.violation("a page, truncated or not", "%s", got)
+	x, page, err = r.pollQuietly(ctx, r.poll, map[string]any{"cursor": r.poll.first})
+	if err != nil {
+		err = x.violation("a page, truncated or not", "%v", err)
 	}
 	return
 }
 
 func checkRestartCursor(ctx context.Context, r *run) error {
 	again, x, page, err := r.pollAfterRestart(ctx)
-	if err != nil || page.truncated || len(again.ids) == 0 {
+	if err != nil || page.Truncated || len(again.ids) == 0 {
 		return err
 	}
-	for _, raw := range page.events {
+	for _, raw := range page.Events {
 		if (occurrence{raw: raw}).eventID() == again.ids[0] {
 			return nil
 		}
@@ -112,7 +106,7 @@ func checkRestartReplays(ctx context.Context, r *run) error {
 	if len(again.ids) == 0 {
 		return skipf("nothing was behind the first cursor")
 	}
-	if page.truncated {
+	if page.Truncated {
 		return x.violation("what came after the cursor before the restart", "truncated")
 	}
 	return nil

@@ -248,17 +248,16 @@ func (r *run) idsAfter(ctx context.Context, s *subject, cursor string) []string 
 	if !s.has(wire.ModePoll) {
 		return nil
 	}
-	w := &witness{r: r, s: s}
 	ids := []string{}
 	for range 20 {
-		_, page, ok := w.poll(ctx, &cursor, 100)
-		if !ok || page.truncated {
+		_, page, err := r.pollQuietly(ctx, s, map[string]any{"cursor": cursor, "maxEvents": 100})
+		if err != nil || page.Truncated {
 			return nil
 		}
-		for _, raw := range page.events {
+		for _, raw := range page.Events {
 			ids = append(ids, (occurrence{raw: raw}).eventID())
 		}
-		if page.Cursor == nil || !page.more {
+		if page.Cursor == nil || !page.HasMore {
 			break
 		}
 		cursor = *page.Cursor

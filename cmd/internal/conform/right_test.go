@@ -189,7 +189,7 @@ func right(t *testing.T, n *site, plain bool) http.Handler {
 		t.Fatal(err)
 	}
 	info := func(name string) events.Type[json.RawMessage, tock] {
-		return events.Type[json.RawMessage, tock]{Info: events.Info{Name: name, Description: "What happens.",
+		return events.Type[json.RawMessage, tock]{Info: events.Info{Name: name, Description: "What happens.", Match: []events.MatchRule{{Argument: "kind", Path: "/kind"}},
 			InputSchema: json.RawMessage(`{"type":"object","properties":{"kind":{"type":"string","enum":["a","b"],"x-match":"/kind"},
 				"least":{"type":"integer","minimum":0,"maximum":10}},"additionalProperties":false}`),
 			PayloadSchema: json.RawMessage(`{"type":"object","properties":{"seq":{"type":"integer"},"kind":{"type":"string"}},"required":["seq","kind"]}`)}}

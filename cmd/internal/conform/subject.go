@@ -24,6 +24,8 @@ type subject struct {
 	// all arguments are valid.
 	args    json.RawMessage
 	invalid []json.RawMessage
+	// variants holds valid arguments that differ from args in one member.
+	variants []json.RawMessage
 	// otherArgs holds other valid arguments, or nil if none were found.
 	otherArgs map[string]json.RawMessage
 	// payload returns nil if payloadSchema cannot be used. It compiles the schema for the first occurrence because most
@@ -100,7 +102,8 @@ func newSubject(d wire.Descriptor) *subject {
 				s.args = v
 			}
 		}
-		s.invalid, s.otherArgs = invalidArguments(in, d.InputSchema, s.args), otherArguments(in, d.InputSchema, s.args)
+		s.variants, s.invalid = variedArguments(in, d.InputSchema, s.args)
+		s.otherArgs = otherArguments(in, d.InputSchema, s.args)
 	}
 	s.payload = sync.OnceValue(func() *validate.Schema {
 		payload, _ := validate.Compile(d.PayloadSchema)
@@ -109,14 +112,15 @@ func newSubject(d wire.Descriptor) *subject {
 	return s
 }
 
-// maxInvalid is the maximum number of invalid arguments to try with each method.
-const maxInvalid = 24
+// maxVaried is the maximum number of valid and of invalid arguments to try with each method.
+const maxVaried = 24
 
-// invalidArguments returns arguments that the schema rejects, each for one reason. The reasons are a member of another
-// type, a number as text, a value out of range or outside the enum, a missing member, and an unknown member.
-func invalidArguments(in *validate.Schema, schema, fits json.RawMessage) (found []json.RawMessage) {
+// variedArguments returns arguments that differ from fits in one member, by whether the schema accepts them. Members
+// have another type, a number as text, a value in or out of range, a word in or outside the enum, or are missing or
+// unknown.
+func variedArguments(in *validate.Schema, schema, fits json.RawMessage) (valid, invalid []json.RawMessage) {
 	if in.Validate(fits) != nil {
-		return nil
+		return nil, nil
 	}
 	var root struct {
 		Properties map[string]json.RawMessage `json:"properties"`
@@ -135,13 +139,17 @@ func invalidArguments(in *validate.Schema, schema, fits json.RawMessage) (found 
 		} else {
 			args[name] = value
 		}
-		if bad := json.RawMessage(encode(args)); len(found) < maxInvalid && in.Validate(bad) != nil {
-			found = append(found, bad)
+		list, varied := &valid, json.RawMessage(encode(args))
+		if in.Validate(varied) != nil {
+			list = &invalid
+		}
+		if len(*list) < maxVaried {
+			*list = append(*list, varied)
 		}
 	}
 	names := slices.Sorted(maps.Keys(root.Properties))
 	for _, name := range names {
-		for _, value := range nearMisses(root.Properties[name]) {
+		for _, value := range edgeValues(root.Properties[name]) {
 			try(name, encode(value))
 		}
 	}
@@ -154,11 +162,11 @@ func invalidArguments(in *validate.Schema, schema, fits json.RawMessage) (found 
 	for _, name := range names {
 		try(name, nil)
 	}
-	return found
+	return valid, invalid
 }
 
-// nearMisses returns values just outside the bounds of a schema, and similar to the words of its enum.
-func nearMisses(schema json.RawMessage) (values []any) {
+// edgeValues returns values at and just outside the bounds of a schema, and the words of its enum and similar ones.
+func edgeValues(schema json.RawMessage) (values []any) {
 	var s struct {
 		Minimum, Maximum     *float64
 		MinLength, MaxLength *int
@@ -166,16 +174,19 @@ func nearMisses(schema json.RawMessage) (values []any) {
 	}
 	_ = json.Unmarshal(schema, &s)
 	if s.Minimum != nil {
-		values = append(values, *s.Minimum-1)
+		values = append(values, *s.Minimum, *s.Minimum-1)
 	}
 	if s.Maximum != nil {
-		values = append(values, *s.Maximum+1)
+		values = append(values, *s.Maximum, *s.Maximum+1)
 	}
 	if s.MinLength != nil && *s.MinLength > 0 {
 		values = append(values, strings.Repeat("x", *s.MinLength-1))
 	}
 	if s.MaxLength != nil && *s.MaxLength < 1<<12 {
 		values = append(values, strings.Repeat("x", *s.MaxLength+1))
+	}
+	for _, value := range s.Enum {
+		values = append(values, value)
 	}
 	var word string
 	if len(s.Enum) > 0 && json.Unmarshal(s.Enum[0], &word) == nil {

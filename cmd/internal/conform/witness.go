@@ -248,27 +248,27 @@ func (w *witness) follow(ctx context.Context, hooks bool) {
 			return true
 		}
 		x, result, ok := w.poll(ctx, cursor, 0)
-		if ok && result.truncated {
+		if ok && result.Truncated {
 			// If an older cursor works, retention is not the reason.
-			if _, older, good := w.poll(ctx, s.first, 0); good && s.first != nil && !older.truncated && w.truncatedNew == nil {
+			if _, older, good := w.poll(ctx, s.first, 0); good && s.first != nil && !older.Truncated && w.truncatedNew == nil {
 				w.truncatedNew = x
 			}
 			if _, anew, good := w.poll(ctx, nil, 0); good && anew.Cursor != nil && w.truncatedNew == nil {
-				if again, same, ok := w.poll(ctx, anew.Cursor, 0); ok && same.truncated {
+				if again, same, ok := w.poll(ctx, anew.Cursor, 0); ok && same.Truncated {
 					w.truncatedNew = again
 				}
 			}
 		}
-		if !ok || result.truncated && w.truncatedNew == nil {
+		if !ok || result.Truncated && w.truncatedNew == nil {
 			return false
 		}
-		for _, raw := range result.events {
+		for _, raw := range result.Events {
 			polls.add(occurrence{raw, x})
 		}
 		if result.Cursor != nil {
 			cursor = result.Cursor
 			what := "the cursor of a poll"
-			if len(result.events) == 0 {
+			if len(result.Events) == 0 {
 				what = "the cursor of a poll that brought nothing"
 			}
 			w.places = append(w.places, &place{what: what, id: "CUR-4", cursor: *cursor, from: x, track: polls, preceding: len(polls.order)})
@@ -353,33 +353,33 @@ func (w *witness) isComplete(list []*track) bool {
 
 // A polledPage is a received poll result.
 type polledPage struct {
-	events    []json.RawMessage
-	Cursor    *string
-	truncated bool
-	more      bool
+	Events    []json.RawMessage `json:"events"`
+	Cursor    *string           `json:"cursor"`
+	Truncated bool              `json:"truncated"`
+	HasMore   bool              `json:"hasMore"`
 }
 
-// poll polls the witnessed type.
+// poll polls the witnessed type, and keeps the first poll that is not answered.
 func (w *witness) poll(ctx context.Context, cursor *string, size int64) (*exchange, polledPage, bool) {
 	params := map[string]any{"cursor": cursor}
 	if size > 0 {
 		params["maxEvents"] = size
 	}
-	x, err := w.r.sendQuietly(ctx, wire.MethodPoll, w.s.params(params))
-	if err != nil && err != errLimited && ctx.Err() == nil && w.unanswered == nil {
+	x, page, err := w.r.pollQuietly(ctx, w.s, params)
+	if err != nil && err != errLimited && x.answer.raw == nil && ctx.Err() == nil && w.unanswered == nil {
 		w.unanswered = x
 	}
-	if err != nil || x.answer.err != nil {
-		return x, polledPage{}, false
+	return x, page, err == nil
+}
+
+// pollQuietly polls a type outside a check's exchanges.
+func (r *run) pollQuietly(ctx context.Context, s *subject, params map[string]any) (*exchange, polledPage, error) {
+	var page polledPage
+	x, err := r.sendQuietly(ctx, wire.MethodPoll, s.params(params))
+	if err == nil {
+		err = x.result(&page)
 	}
-	var in struct {
-		Events    []json.RawMessage `json:"events"`
-		Cursor    *string           `json:"cursor"`
-		Truncated bool              `json:"truncated"`
-		HasMore   bool              `json:"hasMore"`
-	}
-	ok := json.Unmarshal(x.answer.result, &in) == nil
-	return x, polledPage{in.Events, in.Cursor, in.Truncated, in.HasMore}, ok
+	return x, page, err
 }
 
 // longestOrder returns the eventIds of the longest ordered track.

@@ -129,10 +129,10 @@ func (w *witness) tryCursors(ctx context.Context) {
 // cursor is not. Retention cannot explain that.
 func (w *witness) pollForTruncation(ctx context.Context, cursor string) *exchange {
 	x, result, ok := w.poll(ctx, &cursor, 1)
-	if !ok || !result.truncated || w.firstCursor == nil {
+	if !ok || !result.Truncated || w.firstCursor == nil {
 		return nil
 	}
-	if _, older, good := w.poll(ctx, w.firstCursor, 1); !good || older.truncated {
+	if _, older, good := w.poll(ctx, w.firstCursor, 1); !good || older.Truncated {
 		return nil
 	}
 	return x

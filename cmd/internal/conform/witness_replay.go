@@ -15,17 +15,17 @@ func (w *witness) pollToEnd(ctx context.Context, cursor string, size int64, t *t
 		if from == nil {
 			from = x
 		}
-		if !ok || result.truncated {
+		if !ok || result.Truncated {
 			return nil
 		}
-		for _, raw := range result.events {
+		for _, raw := range result.Events {
 			t.add(occurrence{raw, x})
 		}
-		if _, all := t.byID[newest]; all || len(t.order) > most || result.Cursor == nil || !result.more && len(result.events) == 0 || !result.more && size != 1 && size != 2 {
+		if _, all := t.byID[newest]; all || len(t.order) > most || result.Cursor == nil || !result.HasMore && len(result.Events) == 0 || !result.HasMore && size != 1 && size != 2 {
 			return from
 		}
 		// A server may announce more events forever.
-		if empty++; len(result.events) > 0 || *result.Cursor != cursor {
+		if empty++; len(result.Events) > 0 || *result.Cursor != cursor {
 			empty = 0
 		}
 		if cursor = *result.Cursor; empty >= maxEmptyPages {

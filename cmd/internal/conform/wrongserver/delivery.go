@@ -43,7 +43,7 @@ func (s *Server) deliver(ctx context.Context, sub *subscription, from int) {
 			}
 			callbacks, lapsed := len(s.subs), s.isExpired(sub)
 			s.mu.Unlock()
-			if lapsed {
+			if lapsed || !s.selects(sub.args, wire.ModeWebhook) {
 				s.take(sub, e)
 				continue
 			}

@@ -31,7 +31,7 @@ var streamFaults = []Fault{
 	{Name: "stream-cursor-before",
 		Checks: []string{"stream-resume", "stream-cursor-next"}},
 	{Name: "break-stops-server", Checks: []string{"stream-break"},
-		Also: []string{"held-wakes", "poll-repeat", "poll-max-events", "stream-active", "stream-several", "stream-content-type", "stream-cursor-malformed", "stream-cursor-foreign", "stream-unknown-members", "stream-max-age-invalid", "held-timeout", "held-from-now", "stream-from-now", "stream-max-age-from-now", "stream-max-age", "stream-replay", "stream-resume", "poll-beside-streams", "stream-id-string", "stream-id-number"}},
+		Also: []string{"modes-arguments", "held-wakes", "poll-repeat", "poll-max-events", "stream-active", "stream-several", "stream-content-type", "stream-cursor-malformed", "stream-cursor-foreign", "stream-unknown-members", "stream-max-age-invalid", "held-timeout", "held-from-now", "stream-from-now", "stream-max-age-from-now", "stream-max-age", "stream-replay", "stream-resume", "poll-beside-streams", "stream-id-string", "stream-id-number"}},
 	{Name: "cancelled-streams-go-on", Stdio: true, Checks: []string{"stream-cancel"}},
 	{Name: "cancelled-stream-answered", Stdio: true, Checks: []string{"stream-cancel"}},
 	{Name: "streams-leave-events-out", Checks: []string{"modes-stream"},

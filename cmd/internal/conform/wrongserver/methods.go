@@ -416,8 +416,13 @@ func (s *Server) poll(ctx context.Context, c call) (any, error) {
 		from = max(head-extraEntries, 0)
 	}
 	if cursor == nil && s.is("poll-from-now-held") {
+		wake := appended
+		if !s.selects(c.Params["arguments"], wire.ModePoll) {
+			wake = nil
+		}
 		select {
 		case <-ctx.Done():
+		case <-wake:
 		case <-time.After(time.Duration(wait) * time.Millisecond):
 		}
 	}
@@ -455,7 +460,20 @@ func (s *Server) poll(ctx context.Context, c call) (any, error) {
 	if s.is("cap-before-filter") && limit == 1 && len(c.Params["arguments"]) > len("{}") {
 		return s.page("spare", cursor, from, 1, truncated), nil
 	}
+	if name == "tick" && !s.selects(c.Params["arguments"], wire.ModePoll) {
+		if !s.is("poll-cursor-quiet-stuck") {
+			_, _, from = s.eventsAfter(0)
+		}
+		return s.emptyPage(from, truncated), nil
+	}
 	return s.page(name, cursor, from, int(min(limit, 1000)), truncated), nil
+}
+
+// selects reports whether the arguments of a call select the events of tick in a mode. They select all or none.
+func (s *Server) selects(args json.RawMessage, mode string) bool {
+	var selection struct{ Kind string }
+	_ = json.Unmarshal(args, &selection)
+	return selection.Kind != "tock" || s.is("arguments-ignored-"+mode)
 }
 
 // addHeld adds n to the number of pending long polls.
@@ -463,6 +481,12 @@ func (s *Server) addHeld(n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.held += n
+}
+
+// emptyPage returns the result of a poll whose arguments exclude every event.
+func (s *Server) emptyPage(next int, truncated bool) any {
+	return map[string]any{"resultType": "complete", "events": []any{}, "cursor": cursorOf("tick", next), "truncated": truncated,
+		"hasMore": false, "nextPollMs": 20}
 }
 
 // page returns a poll's result.

@@ -105,7 +105,7 @@ func (s *Server) writeStream(ctx context.Context, c call, write func([]byte) err
 	}
 	heartbeat := time.NewTicker(s.o.Heartbeat)
 	defer heartbeat.Stop()
-	beats, sent := 0, 0
+	beats, sent, sentAt := 0, 0, from
 	for {
 		list, appended, _ := s.eventsAfter(from)
 		if s.is("streams-change-order") {
@@ -117,7 +117,10 @@ func (s *Server) writeStream(ctx context.Context, c call, write func([]byte) err
 			}
 		}
 		for _, e := range list {
-			from = max(from, e.position)
+			if from = max(from, e.position); !s.selects(c.Params["arguments"], wire.ModePush) {
+				continue
+			}
+			sentAt = from
 			if s.is("streams-leave-events-out") && e.position%3 == 0 || s.is("second-stream-gets-less") && second && e.position%3 == 0 ||
 				s.is("replay-leaves-events-out") && e.position <= replayed && e.position%2 == 0 ||
 				s.is("last-event-before-stream-lost") && e.position == replayed {
@@ -166,6 +169,8 @@ func (s *Server) writeStream(ctx context.Context, c call, write func([]byte) err
 			switch {
 			case s.is("heartbeats-ahead"):
 				at += 5
+			case s.is("heartbeat-cursor-quiet-stuck"):
+				at = sentAt
 			case s.is("heartbeats-go-back"):
 				at = max(at-5, 0)
 			}

@@ -17,6 +17,7 @@ import (
 type subscription struct {
 	id, url, name string
 	secret        string
+	args          json.RawMessage
 	ring          webhook.Ring
 	times         map[int]time.Time // of first attempts, with a fault
 	cancel        context.CancelFunc
@@ -194,7 +195,7 @@ func (s *Server) findSubscription(c call, secret webhook.Secret) (sub *subscript
 		return sub, key, false
 	}
 	sub = &subscription{id: wire.SubscriptionID(wire.ModeWebhook, c.principal, d.URL, c.stringParam("name"), []byte(key)), url: d.URL,
-		name: c.stringParam("name"), secret: d.Secret, ring: webhook.NewRing(secret), unacknowledged: map[int]bool{}}
+		name: c.stringParam("name"), secret: d.Secret, args: c.Params["arguments"], ring: webhook.NewRing(secret), unacknowledged: map[int]bool{}}
 	if s.is("another-secret-signs") {
 		sub.ring = webhook.NewRing(webhook.NewSecret())
 	}
