@@ -218,6 +218,48 @@ func checkBeginsBehind(ctx context.Context, r *run) error {
 	return err
 }
 
+// checkBeginsBeforeChallenge withholds the answer to a challenge until another callback has received a new event.
+func checkBeginsBeforeChallenge(ctx context.Context, r *run) error {
+	main := r.mainSubscription.callback
+	c := r.newCallback(echoes)
+	answer := make(chan struct{})
+	c.withhold = answer
+	found := make(chan string, 1)
+	calling, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go func() {
+		defer close(answer)
+		defer close(found)
+		if _, ok := c.await(calling, 0, r.o.pace.call, isChallenge); !ok {
+			return
+		}
+		pause(ctx, r.o.pace.settle) // deliveries in flight
+		isNew := func(p post) bool {
+			return isOccurrence(p) && len(main.postsOf((occurrence{raw: p.body}).eventID())) == 1
+		}
+		if p, ok := main.await(ctx, len(main.receivedPosts()), r.o.pace.hang-2*r.o.pace.settle, isNew); ok {
+			found <- (occurrence{raw: p.body}).eventID()
+		}
+	}()
+	x, err := r.mustSubscribe(ctx, r.hook, c, nil)
+	cancel()
+	id, ok := <-found
+	if err != nil {
+		return err
+	}
+	if !ok {
+		return skipf("nothing occurred during a challenge")
+	}
+	_, came := c.await(ctx, 0, r.o.pace.maxLag, func(p post) bool { return (occurrence{raw: p.body}).eventID() == id })
+	if _, err := r.unsubscribe(ctx, r.hook, c); err != nil {
+		return err
+	}
+	if !came && ctx.Err() == nil {
+		return x.violation("the delivery of "+wire.Shown(id)+", which occurred after the request and before the answer to the challenge", "nothing of it within %v", r.o.pace.maxLag)
+	}
+	return nil
+}
+
 // checkRefreshAt refreshes a live subscription with a much older cursor.
 func checkRefreshAt(ctx context.Context, r *run) error {
 	s := r.hook

@@ -207,8 +207,9 @@ func checkUnsubscribeForm(ctx context.Context, r *run) error {
 // nextTick is long enough for two timestamps in whole seconds to differ.
 const nextTick = 2100 * time.Millisecond
 
+// checkUnsubscribe ends the main subscription without the mode, which is optional here.
 func checkUnsubscribe(ctx context.Context, r *run) error {
-	x, err := r.unsubscribe(ctx, r.hook, r.mainSubscription.callback)
+	x, err := r.call(ctx, wire.MethodUnsubscribe, r.hook.params(map[string]any{"delivery": map[string]any{"url": r.mainSubscription.callback.url}}))
 	if err != nil {
 		return err
 	}

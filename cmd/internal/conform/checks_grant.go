@@ -11,19 +11,6 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
-func checkLifetime(ctx context.Context, r *run) error {
-	for _, ttl := range []any{1, 0, -5, 60_000, int64(1) << 52, nil} {
-		x, err := r.subscribe(ctx, r.hook, r.mainSubscription.callback, map[string]any{"ttlMs": ttl})
-		if err != nil {
-			return err
-		}
-		if _, err := grantedID(x, ttl == nil); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 func checkTTLForm(ctx context.Context, r *run) error {
 	for _, ttl := range []any{"long", "60000", 1.5, true} {
 		x, err := r.subscribe(ctx, r.hook, r.mainSubscription.callback, map[string]any{"ttlMs": ttl})
@@ -73,34 +60,49 @@ func refreshBefore(x *exchange) (at time.Time, ok bool) {
 // clockSlack is the amount by which a lifetime may exceed the requested one, to allow for latency and rounding.
 const clockSlack = 3 * time.Second
 
-// checkGrants compares lifetimes by the server's clock, which also determined the shortest one.
-func checkGrants(ctx context.Context, r *run) error {
-	life := func(ttl time.Duration) (*exchange, time.Duration, error) {
-		x, err := r.subscribe(ctx, r.hook, r.mainSubscription.callback, map[string]any{"ttlMs": ttl.Milliseconds()})
-		if err != nil {
-			return x, 0, err
-		}
-		if _, err := grantedID(x, false); err != nil {
-			return x, 0, err
-		}
-		until, _ := refreshBefore(x)
-		now := x.date
-		if now.IsZero() {
-			now = time.Now()
-		}
-		return x, until.Sub(now), nil
+// grant refreshes the main subscription with a ttlMs, or without one if it is absent, and returns the lifetime by the
+// server's clock.
+func (r *run) grant(ctx context.Context, more map[string]any) (*exchange, time.Duration, error) {
+	x, err := r.subscribe(ctx, r.hook, r.mainSubscription.callback, more)
+	if err != nil {
+		return x, 0, err
 	}
-	_, least, err := life(time.Millisecond)
+	ttl, given := more["ttlMs"]
+	if _, err := grantedID(x, given && ttl == nil); err != nil {
+		return x, 0, err
+	}
+	until, _ := refreshBefore(x)
+	now := x.date
+	if now.IsZero() {
+		now = time.Now()
+	}
+	return x, until.Sub(now), nil
+}
+
+// checkGrants compares lifetimes with the ones that were asked for, with the shortest and with the usual one.
+func checkGrants(ctx context.Context, r *run) error {
+	_, usual, err := r.grant(ctx, nil)
 	if err != nil {
 		return err
 	}
-	for _, ttl := range []time.Duration{time.Minute, 10 * time.Minute} {
-		x, granted, err := life(ttl)
-		if err != nil {
+	_, least, err := r.grant(ctx, map[string]any{"ttlMs": 1})
+	if err != nil {
+		return err
+	}
+	for _, ttl := range []any{0, -5, int64(1) << 52, nil} {
+		if _, _, err := r.grant(ctx, map[string]any{"ttlMs": ttl}); err != nil {
 			return err
 		}
-		if granted > max(ttl, least)+clockSlack {
+	}
+	for _, ttl := range []time.Duration{time.Minute, 10 * time.Minute, usual / 2} {
+		x, granted, err := r.grant(ctx, map[string]any{"ttlMs": ttl.Milliseconds()})
+		switch {
+		case err != nil:
+			return err
+		case granted > max(ttl, least)+clockSlack:
 			return x.violation(fmt.Sprintf("at most the %v that were asked for, or the least of %v", ttl, least.Round(time.Second)), "%v", granted.Round(time.Second))
+		case ttl > time.Minute && ttl < usual-2*clockSlack && granted > usual-clockSlack:
+			return x.violation(fmt.Sprintf("at most the %v that were asked for", ttl.Round(time.Second)), "the %v that are granted without ttlMs", granted.Round(time.Second))
 		}
 	}
 	return nil

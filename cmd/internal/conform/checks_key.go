@@ -4,10 +4,12 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
 
+	"github.com/mcpe-gen/mcpe-gen/cmd/internal/conform/draw"
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
@@ -53,6 +55,42 @@ func checkOtherKey(ctx context.Context, r *run) error {
 		err = end
 	}
 	return err
+}
+
+// checkURLSpelling subscribes a callback again by other spellings of its URL, which a server may refuse.
+func checkURLSpelling(ctx context.Context, r *run) error {
+	c, x, err := r.subscribeNew(ctx, echoes)
+	if err != nil {
+		return err
+	}
+	first, err := grantedID(x, false)
+	if err != nil {
+		return err
+	}
+	base := strings.TrimSuffix(c.url, c.name)
+	spellings := []string{base + fmt.Sprintf("%%%X", c.name[0]) + c.name[1:], strings.Replace(c.url, "https", "HTTPS", 1), c.url + "?", base + "./" + c.name}
+	for _, spelling := range append(draw.Some(r.draw.For("key-url-spelling"), 2, spellings), c.url) {
+		delivery := c.delivery()
+		delivery["url"] = spelling
+		x, err := r.subscribe(ctx, r.hook, c, map[string]any{"delivery": delivery})
+		if err != nil {
+			return err
+		}
+		if x.answer.err != nil {
+			continue
+		}
+		id, err := grantedID(x, false)
+		if err == nil && id == first && spelling != c.url {
+			err = x.violation("another id than "+id+", since the URL is spelled otherwise", "the same")
+		}
+		if err != nil {
+			return err
+		}
+		if _, err := r.call(ctx, wire.MethodUnsubscribe, keyOf(r.hook.params(map[string]any{"delivery": delivery}))); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // tryEndMain tries to end the main subscription as another caller, and checks that it still exists.

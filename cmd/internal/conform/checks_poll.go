@@ -15,6 +15,7 @@ var pollChecks = []check{
 		needs: needPoll, run: refusedParams("maxEvents", 0, -1, -1<<40, "x", "5", 1.5, true)},
 	{name: "poll-max-events-large", id: "POLL-4", title: "A large maxEvents does not fail", needs: needPoll, run: acceptedParams("maxEvents", 1_000_000_000, int64(1)<<40)},
 	{name: "poll-has-more", id: "POLL-4", title: "A page after hasMore contains events", needs: needPoll | needReplay, run: checkMore},
+	{name: "poll-escapes", id: "CAP-6", title: "The server decodes escaped letters in names of members", needs: needPoll, run: checkEscapes},
 	{name: "poll-timeout", id: "POLL-9", title: "timeoutMs does not fail", needs: needPoll, run: acceptedParams("timeoutMs", 200)},
 }
 
@@ -51,6 +52,15 @@ func checkPollShape(ctx context.Context, r *run) error {
 		return x.violation("nextPollMs to be an integer from 0", "%s", orNone(raw))
 	}
 	return nil
+}
+
+// checkEscapes polls with escapes that JSON permits (RFC 8259, section 7).
+func checkEscapes(ctx context.Context, r *run) error {
+	x, err := r.send(ctx, request{method: wire.MethodPoll, params: map[string]any{"name": r.poll.Name, "arguments": r.poll.args, "cursor": nil}, escapes: true})
+	if err != nil {
+		return err
+	}
+	return x.refused("a result, as without escapes")
 }
 
 // maxEmptyPages is the maximum number of consecutive empty pages at the same cursor that have hasMore set.

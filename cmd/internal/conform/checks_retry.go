@@ -24,6 +24,7 @@ var retryChecks = []check{
 	{name: "callback-hangs", id: "HOOK-4", title: "A callback that hangs does not delay others", needs: needHook | needRetrial, run: retried(checkHanging)},
 	{name: "delivery-redirect", id: "SSRF-2", title: "The server does not follow a redirect of a delivery", needs: needHook | needRetrial, run: retried(checkDeliveryRedirect)},
 	{name: "retry-statuses", id: "HOOK-3", title: "The server retries after every status but 2xx, 410 and 413", needs: needHook | needRetrial, run: retried(checkStatuses)},
+	{name: "retry-after", id: "HOOK-3", title: "The server retries no sooner than Retry-After of a callback asks", needs: needHook | needRetrial, run: retried(checkRetryAfter)},
 	{name: "retry", id: "HOOK-3", title: "The server retries a refused event", needs: needHook | needRetrial, run: retried(checkComesAgain)},
 }
 
@@ -51,6 +52,26 @@ func checkStatuses(ctx context.Context, r *run, t *retrial) error {
 		}
 		pause(ctx, r.o.pace.settle)
 	}
+}
+
+func checkRetryAfter(_ context.Context, _ *run, t *retrial) error {
+	t.statuses.mu.Lock()
+	id := t.statuses.delayed
+	t.statuses.mu.Unlock()
+	list := t.statuses.postsOf(id)
+	if len(list) == 0 {
+		return skipf("nothing was delivered that could be refused")
+	}
+	if len(list) == 1 {
+		if waited := time.Since(list[0].at); waited < retryAfter {
+			return skipf("the delivery was refused only %v ago", waited.Round(time.Second))
+		}
+		return nil
+	}
+	if wait := list[1].at.Sub(list[0].at); wait < leastDelay {
+		return list[1].exchange(t.statuses.made).violation("no attempt within the "+retryAfter.String()+" of Retry-After", "one after %v", wait.Round(time.Millisecond))
+	}
+	return nil
 }
 
 func checkDeliveryRedirect(_ context.Context, _ *run, t *retrial) error {

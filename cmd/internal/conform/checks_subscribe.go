@@ -28,14 +28,15 @@ var subscribeChecks = []check{
 	{name: "key-same", id: "SUB-4", title: "The same key identifies the same subscription", needs: needHook, run: checkSameKey},
 	{name: "key-arguments-absent", id: "SUB-4", title: "null and absent arguments are the same key as {}", needs: needHook, advice: true, run: checkSameAbsent},
 	{name: "key-url", id: "SUB-4", title: "Another callback is another subscription", needs: needHook, run: checkOtherKey},
-	{name: "grant-length", id: "SUB-6", title: "The granted lifetime exceeds neither the request nor the minimum", needs: needHook, run: checkGrants},
+	{name: "subscribe-challenge-cursor", id: "SUB-1", title: "A subscription without a cursor begins before its challenge", needs: needHook | needDelivered, run: checkBeginsBeforeChallenge},
+	{name: "key-url-spelling", id: "SUB-4", title: "Another spelling of a callback is another subscription", needs: needHook, run: checkURLSpelling},
+	{name: "grant-length", id: "SUB-6", title: "The granted lifetime exceeds neither the request nor the minimum, and none is refused", needs: needHook, run: checkGrants},
 	{name: "refresh-grant", id: "SUB-5", title: "A refresh grants a new lifetime", needs: needHook, run: checkGrantAnew},
 	{name: "unsubscribe-anonymous", id: "SUB-2", title: "A caller without a principal cannot end a subscription",
 		needs: needHook | needToken | needHTTP, run: checkAnonymousEnd},
 	{name: "other-unsubscribe", id: "SUB-10", title: "Another caller can end only its own subscription", needs: needHook | needOther | needHTTP, run: checkOtherEnd},
 	{name: "other-key", id: "SUB-10", title: "Another caller with the same key has another subscription", needs: needHook | needOther | needHTTP, run: checkOtherCaller},
 	{name: "other-challenge", id: "VER-3", title: "The server challenges a callback again for another caller", needs: needHook | needOther | needHTTP, run: checkOtherChallenge},
-	{name: "grant-bounds", id: "SUB-6", title: "The server grants a lifetime within its bounds and never refuses one", needs: needHook, run: checkLifetime},
 	{name: "grant-ttl", id: "SUB-6", title: "A ttlMs that is not an integer fails with InvalidParams", needs: needHook, run: checkTTLForm},
 	{name: "subscribe-replay", id: "SUB-1", title: "A subscription with a cursor receives every event after it", needs: needHook | needReplay, run: checkBeginsBehind},
 	{name: "refresh-cursor", id: "SUB-5", title: "The cursor of a refresh does not change a live subscription", needs: needHook | needReplay | needDelivered, run: checkRefreshAt},
@@ -170,8 +171,8 @@ func checkSecretSizes(ctx context.Context, r *run) error {
 		if err != nil {
 			return err
 		}
-		if _, err := grantedID(x, false); err != nil {
-			return x.violation(fmt.Sprintf("a secret of %d bytes to be taken", size), "%v", err)
+		if err := x.refused(fmt.Sprintf("a secret of %d bytes to be taken", size)); err != nil {
+			return err
 		}
 		if _, err := r.unsubscribe(ctx, r.hook, c); err != nil {
 			return err

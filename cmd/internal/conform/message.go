@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"strings"
 	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/cmd/internal/conform/verdict"
@@ -20,6 +21,8 @@ type request struct {
 	omitsExtension bool
 	// omitsToken sends no token (SUB-2). otherCaller sends the token of another caller (SUB-10).
 	omitsToken, otherCaller bool
+	// escapes writes the name with an escaped letter, and the method with an escaped slash.
+	escapes bool
 	// within is how long the response may take. It is 0 for a stream.
 	within time.Duration
 	// quiet reports whether the request is not one of the current check.
@@ -52,12 +55,17 @@ func (q request) encode(revision string) []byte {
 		}
 		params["_meta"] = map[string]any{metaRevision: revision, metaCapabilities: capabilities, metaClient: clientInfo}
 	}
-	return encode(struct {
+	text := encode(struct {
 		JSONRPC string          `json:"jsonrpc"`
 		ID      json.RawMessage `json:"id,omitempty"`
 		Method  string          `json:"method"`
 		Params  map[string]any  `json:"params"`
 	}{"2.0", q.id, q.method, params})
+	if q.escapes {
+		text = bytes.ReplaceAll(text, []byte(`"name":`), []byte(`"n\u0061me":`))
+		text = bytes.ReplaceAll(text, []byte(q.method), []byte(strings.ReplaceAll(q.method, "/", `\/`)))
+	}
+	return text
 }
 
 // notification returns the JSON encoding of a notification.

@@ -50,7 +50,9 @@ const (
 type callback struct {
 	url, name     string
 	challengeMode challengeMode
-	next          string // where redirects leads
+	// withhold delays the answer to a challenge until it is closed. It may be nil.
+	withhold <-chan struct{}
+	next     string // where redirects leads
 	// status and echo are the response to a challenge in mode answers. %s in echo is replaced with the challenge.
 	// validEcho reports whether this response is valid.
 	status    int
@@ -64,6 +66,8 @@ type callback struct {
 	asked   int // how many requests may have caused a challenge
 	// redirectURL is the Location header of a redirect in response to an occurrence.
 	redirectURL string
+	// retryAfter is the Retry-After header of the response to a refused occurrence, or "".
+	retryAfter string
 	// decide returns the status code for an occurrence, or 0 for 204. The response waits until hang is closed.
 	decide  func(eventID string, attempt int) (status int, hang <-chan struct{})
 	tries   map[string]int
@@ -192,7 +196,9 @@ func (c *callback) answer(w http.ResponseWriter, req *http.Request, p post) {
 		id := (occurrence{raw: p.body}).eventID()
 		c.tries[id]++
 		status, hang = c.decide(id, c.tries[id])
-		p.refused = status != 0
+		if p.refused = status != 0; c.retryAfter != "" {
+			w.Header().Set("Retry-After", c.retryAfter)
+		}
 	}
 	if len(c.posts) < maxPosts && c.size < maxPostBytes {
 		c.size += len(p.body) + 1<<10
@@ -201,6 +207,9 @@ func (c *callback) answer(w http.ResponseWriter, req *http.Request, p post) {
 		c.changed = make(chan struct{})
 	}
 	c.mu.Unlock()
+	if isChallenge(p) {
+		hang = c.withhold
+	}
 	if hang != nil {
 		select {
 		case <-hang:

@@ -3,7 +3,9 @@ package conform
 import (
 	"context"
 	"maps"
+	"net/http"
 	"slices"
+	"strconv"
 	"sync"
 	"time"
 
@@ -57,7 +59,15 @@ type statusTrial struct {
 	// both.
 	left    []int
 	refused map[string]int
+	// delayed is the eventId of the event that was refused with Retry-After, which refused does not hold.
+	delayed string
 }
+
+// retryAfter is the delay that a callback asks for. An attempt after less than leastDelay ignores that.
+const (
+	retryAfter = 6 * time.Second
+	leastDelay = retryAfter / 2
+)
 
 // newStatusTrial subscribes the callback of a statusTrial.
 func (r *run) newStatusTrial(ctx context.Context, s *subject) *statusTrial {
@@ -66,8 +76,14 @@ func (r *run) newStatusTrial(ctx context.Context, s *subject) *statusTrial {
 	t.left = slices.Concat(draw.Some(d, 1, redirectStatuses), draw.Some(d, len(refusalStatuses), refusalStatuses))
 	t.redirectURL = t.next.url
 	t.setDecide(func(id string, attempt int) (int, <-chan struct{}) {
-		if attempt > 1 || len(t.left) == 0 {
+		t.retryAfter = ""
+		switch {
+		case attempt > 1 || len(t.left) == 0:
 			return 0, nil
+		case t.delayed == "":
+			t.delayed = id
+			t.retryAfter = draw.Pick(d, []string{strconv.Itoa(int(retryAfter.Seconds())), time.Now().Add(retryAfter).UTC().Format(http.TimeFormat)})
+			return draw.Pick(d, []int{http.StatusTooManyRequests, http.StatusServiceUnavailable}), nil
 		}
 		status := t.left[0]
 		t.left, t.refused[id] = t.left[1:], status

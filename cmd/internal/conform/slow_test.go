@@ -14,7 +14,7 @@ func TestSlowRight(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := wrong(t, wrongserver.Fault{Webhook: true, Slow: true})
 		o.restart = func() error { return nil }
-		o.selectsCheck = func(c check) bool { return c.needs&(needSlow|needRestart) != 0 || c.id == "SUB-1" }
+		o.selectsCheck = func(c check) bool { return c.needs&(needSlow|needRestart) != 0 || c.name == "subscribe" }
 		tried := 0
 		for _, f := range judge(t, o).Findings {
 			if f.Outcome != verdict.Pass {

@@ -142,15 +142,27 @@ func (s *Server) retry(ctx context.Context, sub *subscription, e event, status i
 		if s.is("retry-no-pause") {
 			pause = 100 * time.Millisecond
 		}
+		s.mu.Lock()
+		wait := max(pause, time.Until(sub.notBefore[e.position]))
+		s.mu.Unlock()
 		select {
 		case <-ctx.Done():
 			return
-		case <-time.After(pause):
+		case <-time.After(wait):
 		}
 		pause *= 2
 		status = s.attempt(ctx, sub, e, attempt)
 	}
 	s.take(sub, e)
+}
+
+// timeOf returns the time that a Retry-After header asks for, or the zero time.
+func timeOf(retryAfter string) time.Time {
+	if seconds, err := strconv.Atoi(retryAfter); err == nil {
+		return time.Now().Add(time.Duration(seconds) * time.Second)
+	}
+	at, _ := http.ParseTime(retryAfter)
+	return at
 }
 
 // attempt posts an event once. It returns the status, or 0 if it received no response.
@@ -248,6 +260,11 @@ func (s *Server) attempt(ctx context.Context, sub *subscription, e event, attemp
 		return 0
 	}
 	defer res.Body.Close()
+	if at := timeOf(res.Header.Get("Retry-After")); !s.is("retry-after-ignored") {
+		s.mu.Lock()
+		sub.notBefore[e.position] = at
+		s.mu.Unlock()
+	}
 	if said, _ := io.ReadAll(io.LimitReader(res.Body, 1<<10)); s.is("endpoint-text-in-status") && len(said) > 0 {
 		s.mu.Lock()
 		sub.last = string(said)

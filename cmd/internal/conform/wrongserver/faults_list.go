@@ -25,6 +25,7 @@ var listFaults = []Fault{
 	{Name: "members-twice", Checks: []string{"message-members"}},
 	{Name: "id-0-notification", Checks: []string{"id-value"}},
 	{Name: "id-0-notification", Stdio: true, Checks: []string{"id-value"}},
+	{Name: "escapes-not-decoded", Checks: []string{"poll-escapes"}},
 	{Name: "id-empty-notification", Checks: []string{"id-value"}},
 	{Name: "results-error-null", Checks: []string{"response-result"}},
 	{Name: "method-unknown-result", Checks: []string{"method-unknown"}},

@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"net/url"
+	"path"
 	"strings"
 	"time"
 
@@ -20,6 +21,7 @@ type subscription struct {
 	args          json.RawMessage
 	ring          webhook.Ring
 	times         map[int]time.Time // of first attempts, with a fault
+	notBefore     map[int]time.Time // by position, of the next attempt
 	cancel        context.CancelFunc
 	granted       time.Time
 	lapses        time.Time // when the first grant ends
@@ -65,11 +67,15 @@ func (s *Server) subscriptionKey(c call) string {
 	if s.is("key-without-arguments") {
 		args = ""
 	}
+	callback := parseDelivery(c).URL
+	if u, err := url.Parse(callback); err == nil && s.is("key-url-normalized") {
+		callback = "https://" + u.Host + path.Clean(u.Path)
+	}
 	who := c.principal
 	if s.is("other-refreshes") || s.is("other-unsubscribes") && c.Method == wire.MethodUnsubscribe || s.is("anonymous-unsubscribes") {
 		who = "me"
 	}
-	return strings.Join([]string{who, c.stringParam("name"), args, parseDelivery(c).URL}, " ")
+	return strings.Join([]string{who, c.stringParam("name"), args, callback}, " ")
 }
 
 // isAllowed reports whether the server may send requests to a callback.
@@ -106,6 +112,9 @@ func (s *Server) subscribe(ctx context.Context, c call) (any, error) {
 				s.work.Go(func() { s.deliver(s.ctx, sub, from) })
 			}
 			return nil, err
+		}
+		if s.is("subscription-begins-after-challenge") && c.cursorParam() == nil {
+			_, _, from = s.eventsAfter(0)
 		}
 	}
 	s.mu.Lock()
@@ -195,7 +204,7 @@ func (s *Server) findSubscription(c call, secret webhook.Secret) (sub *subscript
 		return sub, key, false
 	}
 	sub = &subscription{id: wire.SubscriptionID(wire.ModeWebhook, c.principal, d.URL, c.stringParam("name"), []byte(key)), url: d.URL,
-		name: c.stringParam("name"), secret: d.Secret, args: c.Params["arguments"], ring: webhook.NewRing(secret), unacknowledged: map[int]bool{}}
+		name: c.stringParam("name"), secret: d.Secret, args: c.Params["arguments"], ring: webhook.NewRing(secret), unacknowledged: map[int]bool{}, notBefore: map[int]time.Time{}}
 	if s.is("another-secret-signs") {
 		sub.ring = webhook.NewRing(webhook.NewSecret())
 	}
@@ -247,6 +256,8 @@ func (s *Server) setLifetime(sub *subscription, c call, first bool) {
 		switch {
 		case asked < leastGrant && s.is("short-grant-past"):
 			grant = -2 * time.Second
+		case s.is("grant-not-below-usual"):
+			grant = max(grant, usualGrant)
 		case asked >= leastGrant && s.is("grant-longer-asked"):
 			grant = mostGrant
 		}
@@ -305,7 +316,7 @@ func (s *Server) unsubscribe(c call) (any, error) {
 	if (parseDelivery(c).URL == "" || c.stringParam("name") == "") && !s.is("unsubscribe-anything") {
 		return nil, s32602
 	}
-	if c.Params["mcpeGenConform"] != nil && s.is("unsubscribe-unknown-members") {
+	if c.Params["mcpeGenConform"] != nil && s.is("unsubscribe-unknown-members") || parseDelivery(c).Mode == "" && s.is("unsubscribe-mode-required") {
 		return nil, s32602
 	}
 	if c.principal == "" && !s.is("anonymous-unsubscribes") {
