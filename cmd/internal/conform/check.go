@@ -54,8 +54,8 @@ func skipf(format string, args ...any) error { return verdict.Skipf(format, args
 // checks returns all checks in execution order.
 func checks() []check {
 	var all []check
-	for _, group := range [][]check{parallelChecks, listChecks, errorChecks, pollWay.checks(), pollChecks, streamWay.checks(), pushChecks, occurrenceChecks,
-		subscribeChecks, subscribeWay.checks(), deliveryChecks, witnessChecks, quietChecks, retryChecks, endChecks, challengeChecks, ssrfChecks, observedChecks, lastChecks, slowChecks, restartChecks} {
+	for _, group := range [][]check{parallelChecks, listChecks, errorChecks, pollWay.checks(), pollChecks, streamWay.checks(), pushChecks, polled.checks(), pushed.checks(), occurrenceChecks,
+		subscribeChecks, subscribeWay.checks(), delivered.checks(), deliveryChecks, witnessChecks, quietChecks, retryChecks, endChecks, challengeChecks, ssrfChecks, observedChecks, lastChecks, slowChecks, restartChecks} {
 		all = append(all, group...)
 	}
 	return all

@@ -52,13 +52,7 @@ func (w way) read(ctx context.Context, r *run, s *subject, params map[string]any
 	}
 	c.await(ctx, 0, most, func(p post) bool { return isOccurrence(p) && done((occurrence{raw: p.body}).eventID()) })
 	_, err = r.unsubscribe(ctx, s, c)
-	var list []occurrence
-	for _, p := range c.receivedPosts() {
-		if isOccurrence(p) {
-			list = append(list, occurrence{p.body, p.exchange(x)})
-		}
-	}
-	return x, list, err
+	return x, c.occurrences(x), err
 }
 
 // polledOccurrences returns the occurrences in the response to a poll.

@@ -1,9 +1,10 @@
 package conform
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 	"time"
@@ -14,14 +15,14 @@ import (
 // challengeChecks run late because a server limits a caller's failed challenges and then rejects further challenges for
 // a while.
 var challengeChecks = []check{
-	{name: "challenge-wrong", id: "VER-2", title: "A wrong response to the challenge fails with the reason challenge_failed", needs: needHook, run: checkMistake},
-	{name: "challenge-error", id: "VER-2", title: "An error response to the challenge fails with CallbackEndpointError",
-		needs: needHook, run: checkFailing},
+	{name: "challenge-wrong", id: "VER-2", title: "A wrong response to the challenge fails with the reason challenge_failed", needs: needHook,
+		run: answersFail(challengeAnswer{status: 200, body: `{"challenge":"` + marker + `"}`, reasons: []wire.Category{wire.ChallengeFailed}})},
+	{name: "challenge-error", id: "VER-2", title: "An error response to the challenge fails with CallbackEndpointError", needs: needHook,
+		run: answersFail(challengeAnswer{status: 500, body: marker, reasons: []wire.Category{wire.ChallengeFailed, wire.HTTP5xx}})},
 	{name: "challenge-status", id: "VER-2", title: "The challenge in a response with a status other than 2xx does not verify a callback", needs: needHook,
-		run: answersFail([]challengeAnswer{{500, `{"challenge":%s}`}, {404, `{"challenge":%s}`}, {302, `{"challenge":%s}`}})},
+		run: answersFail(challengeAnswer{status: 500, body: echo}, challengeAnswer{status: 404, body: echo}, challengeAnswer{status: 302, body: echo})},
 	{name: "challenge-missing", id: "VER-2", title: "A 2xx response without the challenge does not verify a callback", needs: needHook,
-		run: answersFail([]challengeAnswer{{200, ""}, {200, `{"nonce":%s}`}})},
-	{name: "endpoint-text-subscribe", id: "ERR-1", title: "Errors do not contain text from the response of a callback", needs: needHook, run: checkPassedOn},
+		run: answersFail(challengeAnswer{status: 200}, challengeAnswer{status: 200, body: `{"nonce":%s}`})},
 	{name: "challenge-redirect", id: "SSRF-2", title: "The server does not follow a redirect of a challenge", needs: needHook, run: checkRedirect},
 	{name: "challenge-timeout", id: "VER-2", title: "The server refuses a callback that does not respond to its challenge within ten seconds", needs: needHook, run: checkSilent},
 }
@@ -68,18 +69,24 @@ func checkChallengeID(_ context.Context, r *run) error {
 	return skipf("no challenge came")
 }
 
-// expectFailedChallenge checks that the server rejects a subscription if its callback fails the challenge, and sends
-// nothing more to that callback.
-func (r *run) expectFailedChallenge(ctx context.Context, c *callback, reasons ...string) error {
+// answersFail returns a check that the server rejects a subscription if its callback gives one of the answers to the
+// challenge, and sends nothing more to that callback.
+func answersFail(list ...challengeAnswer) func(context.Context, *run) error {
+	return func(ctx context.Context, r *run) error {
+		for _, a := range list {
+			if err := r.expectFailedChallenge(ctx, r.newCallback(a)); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+}
+
+func (r *run) expectFailedChallenge(ctx context.Context, c *callback) error {
 	x, err := r.subscribe(ctx, r.hook, c, nil)
 	if err != nil {
 		return err
 	}
-	return r.expectCallbackRefused(c, x, reasons...)
-}
-
-// expectCallbackRefused checks the response to a subscription whose callback failed the challenge.
-func (r *run) expectCallbackRefused(c *callback, x *exchange, reasons ...string) error {
 	if x.answer.err == nil && !c.hasChallenge() {
 		return skipf("no challenge came: the server knows the callback by other means")
 	}
@@ -89,10 +96,10 @@ func (r *run) expectCallbackRefused(c *callback, x *exchange, reasons ...string)
 	if err := r.expectError(x, wire.CallbackEndpointError); err != nil {
 		return err
 	}
-	var reason string
+	var reason wire.Category
 	_ = json.Unmarshal(member(x.answer.err.Data, "reason"), &reason)
-	if len(reasons) > 0 && !slices.Contains(reasons, reason) {
-		return x.violation("data with the reason "+strings.Join(reasons, " or "), "%s", orNone(x.answer.err.Data))
+	if reasons := c.challenge.reasons; len(reasons) > 0 && !slices.Contains(reasons, reason) {
+		return x.violation(fmt.Sprintf("data with a reason of %v", reasons), "%s", orNone(x.answer.err.Data))
 	}
 	for i, p := range c.receivedPosts() {
 		if i > 0 || !isChallenge(p) {
@@ -102,46 +109,9 @@ func (r *run) expectCallbackRefused(c *callback, x *exchange, reasons ...string)
 	return nil
 }
 
-// subscribeFailing subscribes a callback that answers its challenge with an error, once per run.
-func (r *run) subscribeFailing(ctx context.Context) (*exchange, error) {
-	if r.failedResponse == nil {
-		c, x, err := r.subscribeNew(ctx, fails)
-		if err != nil {
-			return x, err
-		}
-		r.failedResponse, r.failedCallback = x, c
-	}
-	return r.failedResponse, nil
-}
-
-func checkPassedOn(ctx context.Context, r *run) error {
-	x, err := r.subscribeFailing(ctx)
-	if err != nil {
-		return err
-	}
-	if bytes.Contains(x.answer.raw, []byte(marker)) {
-		return x.violation("nothing of what the endpoint said", "its text")
-	}
-	return nil
-}
-
-func checkMistake(ctx context.Context, r *run) error {
-	return r.expectFailedChallenge(ctx, r.newCallback(mistakes), string(wire.ChallengeFailed))
-}
-
-func checkFailing(ctx context.Context, r *run) error {
-	x, err := r.subscribeFailing(ctx)
-	if err != nil {
-		return err
-	}
-	return r.expectCallbackRefused(r.failedCallback, x, string(wire.ChallengeFailed), string(wire.HTTP5xx))
-}
-
 func checkRedirect(ctx context.Context, r *run) error {
 	next := r.newCallback(echoes)
-	c := r.newCallback(redirects)
-	c.next = next.url
-	x, err := r.subscribe(ctx, r.hook, c, nil)
+	x, err := r.subscribe(ctx, r.hook, r.newCallback(challengeAnswer{status: http.StatusTemporaryRedirect, location: next.url}), nil)
 	if err != nil {
 		return err
 	}
@@ -154,22 +124,8 @@ func checkRedirect(ctx context.Context, r *run) error {
 	return r.expectError(x, wire.CallbackEndpointError)
 }
 
-// A challengeAnswer is an invalid or unusual response to a challenge. The verb %s in body is replaced with the
-// challenge as a JSON string.
-type challengeAnswer struct {
-	status int
-	body   string
-}
-
-func (r *run) answering(a challengeAnswer) *callback {
-	c := r.newCallback(answers)
-	c.status, c.echo = a.status, a.body
-	return c
-}
-
 func checkCreated(ctx context.Context, r *run) error {
-	c := r.answering(challengeAnswer{201, `{"challenge":%s}`})
-	c.validEcho = true
+	c := r.newCallback(challengeAnswer{status: http.StatusCreated, body: echo})
 	if _, err := r.mustSubscribe(ctx, r.hook, c, nil); err != nil {
 		return err
 	}
@@ -177,22 +133,11 @@ func checkCreated(ctx context.Context, r *run) error {
 	return err
 }
 
-func answersFail(list []challengeAnswer) func(context.Context, *run) error {
-	return func(ctx context.Context, r *run) error {
-		for _, a := range list {
-			if err := r.expectFailedChallenge(ctx, r.answering(a)); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
-}
-
 // silenceTimeout is how long events/subscribe may take if the callback does not respond.
 const silenceTimeout = 10 * time.Second
 
 func checkSilent(ctx context.Context, r *run) error {
-	err := r.expectFailedChallenge(ctx, r.newCallback(hangs))
+	err := r.expectFailedChallenge(ctx, r.newCallback(challengeAnswer{hangs: true}))
 	if x := r.lastExchange; x != nil && x.took > silenceTimeout+time.Second {
 		return x.violation("an answer within "+silenceTimeout.String(), "none within %v", x.took.Round(time.Second))
 	}

@@ -42,24 +42,9 @@ func checkSameAbsent(ctx context.Context, r *run) error {
 	return r.expectSameKey(ctx, json.RawMessage(`null`), nil)
 }
 
-func checkOtherKey(ctx context.Context, r *run) error {
-	c, x, err := r.subscribeNew(ctx, echoes)
-	if err != nil {
-		return err
-	}
-	id, err := grantedID(x, false)
-	if err == nil && id == r.mainSubscription.id {
-		err = x.violation("another id than "+r.mainSubscription.id, "the same")
-	}
-	if _, end := r.unsubscribe(ctx, r.hook, c); err == nil {
-		err = end
-	}
-	return err
-}
-
 // checkURLSpelling subscribes a callback again by other spellings of its URL, which a server may refuse.
 func checkURLSpelling(ctx context.Context, r *run) error {
-	c, x, err := r.subscribeNew(ctx, echoes)
+	c, x, err := r.subscribeNew(ctx)
 	if err != nil {
 		return err
 	}
@@ -69,7 +54,7 @@ func checkURLSpelling(ctx context.Context, r *run) error {
 	}
 	base := strings.TrimSuffix(c.url, c.name)
 	spellings := []string{base + fmt.Sprintf("%%%X", c.name[0]) + c.name[1:], strings.Replace(c.url, "https", "HTTPS", 1), c.url + "?", base + "./" + c.name}
-	for _, spelling := range append(draw.Some(r.draw.For("key-url-spelling"), 2, spellings), c.url) {
+	for _, spelling := range append(draw.Some(r.draw.For("key-url"), 2, spellings), c.url) {
 		delivery := c.delivery()
 		delivery["url"] = spelling
 		x, err := r.subscribe(ctx, r.hook, c, map[string]any{"delivery": delivery})
@@ -80,8 +65,8 @@ func checkURLSpelling(ctx context.Context, r *run) error {
 			continue
 		}
 		id, err := grantedID(x, false)
-		if err == nil && id == first && spelling != c.url {
-			err = x.violation("another id than "+id+", since the URL is spelled otherwise", "the same")
+		if err == nil && (id == first && spelling != c.url || id == r.mainSubscription.id) {
+			err = x.violation("another id than "+id+", since the URL is another, or spelled otherwise", "the same")
 		}
 		if err != nil {
 			return err
@@ -93,67 +78,51 @@ func checkURLSpelling(ctx context.Context, r *run) error {
 	return nil
 }
 
-// tryEndMain tries to end the main subscription as another caller, and checks that it still exists.
-func (r *run) tryEndMain(ctx context.Context, q request, url string) (*exchange, error) {
+// isBarred reports whether the server refused a caller before JSON-RPC.
+func isBarred(x *exchange, err error) bool {
+	if page, ok := errors.AsType[*notMCPError](err); ok {
+		return page.status == 401 || page.status == 403
+	}
+	return err == nil && (x.status == 401 || x.status == 403)
+}
+
+// endAs tries to end the subscription of a callback as another caller. It returns false if that caller was barred.
+func (r *run) endAs(ctx context.Context, q request, c *callback) (x *exchange, answered bool, err error) {
 	q.method = wire.MethodUnsubscribe
-	q.params = r.hook.params(map[string]any{"delivery": map[string]any{"mode": wire.ModeWebhook, "url": url}})
-	x, err := r.send(ctx, q)
-	if page, ok := errors.AsType[*notMCPError](err); ok && (page.status == 401 || page.status == 403) {
-		return nil, nil // refused before JSON-RPC
+	q.params = r.hook.params(map[string]any{"delivery": map[string]any{"mode": wire.ModeWebhook, "url": c.url}})
+	if x, err = r.send(ctx, q); isBarred(x, err) {
+		return x, false, nil
 	}
-	return x, err
+	return x, err == nil, err
 }
 
-// expectAlive checks that the request in x did not end a subscription. Its owner must still be able to end it. A later
+// endedAs returns a check that another caller cannot end a subscription. Its owner must still be able to end it. A later
 // delivery proves nothing because it may already have been in flight.
-func (r *run) expectAlive(ctx context.Context, c *callback, x *exchange) error {
-	if x == nil {
-		x = r.lastExchange
-	}
-	end, err := r.unsubscribe(ctx, r.hook, c)
-	if err != nil {
-		return err
-	}
-	if end.answer.err != nil {
-		return x.violation("the subscription to be there afterwards", "error %d when its owner ended it", end.answer.err.Code)
-	}
-	return nil
-}
-
-func checkAnonymousEnd(ctx context.Context, r *run) error {
-	c := r.newCallback(echoes)
-	x, err := r.mustSubscribe(ctx, r.hook, c, nil)
-	if err != nil {
-		return err
-	}
-	x, err = r.tryEndMain(ctx, request{omitsToken: true}, c.url)
-	if err != nil {
-		return err
-	}
-	if x != nil && x.status != 401 && x.status != 403 {
-		if err := r.expectError(x, wire.Forbidden); err != nil {
+func endedAs(q request) func(context.Context, *run) error {
+	return func(ctx context.Context, r *run) error {
+		c := r.newCallback(echoes)
+		if _, err := r.mustSubscribe(ctx, r.hook, c, nil); err != nil {
 			return err
 		}
-	}
-	return r.expectAlive(ctx, c, x)
-}
-
-func checkOtherEnd(ctx context.Context, r *run) error {
-	c := r.newCallback(echoes)
-	x, err := r.mustSubscribe(ctx, r.hook, c, nil)
-	if err != nil {
+		x, answered, err := r.endAs(ctx, q, c)
+		if err == nil && answered && q.omitsToken {
+			err = r.expectError(x, wire.Forbidden)
+		}
+		if err != nil {
+			return err
+		}
+		end, err := r.unsubscribe(ctx, r.hook, c)
+		if err == nil && end.answer.err != nil {
+			err = x.violation("the subscription to be there afterwards", "error %d when its owner ended it", end.answer.err.Code)
+		}
 		return err
 	}
-	if x, err = r.tryEndMain(ctx, request{otherCaller: true}, c.url); err != nil {
-		return err
-	}
-	return r.expectAlive(ctx, c, x)
 }
 
 // subscribeAsOther subscribes an existing callback as another caller with another secret, and then ends that
 // subscription.
 func (r *run) subscribeAsOther(ctx context.Context) (c *callback, mine, theirs *exchange, err error) {
-	c, mine, err = r.subscribeNew(ctx, echoes)
+	c, mine, err = r.subscribeNew(ctx)
 	if err != nil {
 		return c, mine, nil, err
 	}
@@ -165,8 +134,7 @@ func (r *run) subscribeAsOther(ctx context.Context) (c *callback, mine, theirs *
 	if theirs, err = r.send(ctx, q); err != nil {
 		return c, mine, theirs, err
 	}
-	end, err := r.tryEndMain(ctx, request{otherCaller: true}, c.url)
-	if err != nil || end == nil {
+	if _, answered, err := r.endAs(ctx, request{otherCaller: true}, c); err != nil || !answered {
 		return c, mine, theirs, err
 	}
 	_, err = r.unsubscribe(ctx, r.hook, c)
@@ -250,7 +218,7 @@ func checkOtherArguments(ctx context.Context, r *run) error {
 	if s.otherArgs == nil {
 		return skipf("no other arguments of %s are known to fit", s.Name)
 	}
-	c, x, err := r.subscribeNew(ctx, echoes)
+	c, x, err := r.subscribeNew(ctx)
 	if err != nil {
 		return err
 	}

@@ -12,53 +12,72 @@ import (
 )
 
 var occurrenceChecks = []check{
-	{name: "poll-occurrence", id: "OCC-1", title: "An occurrence in a poll has its members",
-		needs: needPoll | needOccurred, run: eachOccurrence((*run).polledOccurrences, wellFormed)},
-	{name: "poll-event-id", id: "OCC-2", title: "An eventId in a poll is unique and fits into a header",
-		needs: needPoll | needOccurred, run: checkEventIDs},
-	{name: "poll-timestamp", id: "OCC-1", title: "An occurrence in a poll is not in the future", advice: true,
-		needs: needPoll | needOccurred, run: eachOccurrence((*run).polledOccurrences, notAhead)},
-	{name: "poll-occurrence-cursor", id: "OCC-3", title: "An occurrence in a poll has no cursor",
-		needs: needPoll | needOccurred, run: eachOccurrence((*run).polledOccurrences, withoutCursor)},
-	{name: "poll-data", id: "OCC-4", title: "The data in a poll is valid against payloadSchema",
-		needs: needPoll | needOccurred, run: eachOccurrence((*run).polledOccurrences, validData)},
+	{name: "poll-once", id: "OCC-2", title: "Polls return an occurrence once", needs: needPoll | needOccurred, run: polled.checkOnce},
 	{name: "poll-repeat", id: "POLL-3", title: "A cursor returns the same result again",
 		needs: needPoll | needOccurred | needReplay, run: checkAgain},
 	{name: "poll-max-events", id: "POLL-4", title: "Pages of every size return the same events, and hasMore leads to the rest",
 		needs: needPoll | needOccurred | needReplay, run: checkPageSizes},
-	{name: "stream-occurrence", id: "OCC-1", title: "An occurrence in a stream has its members",
-		needs: needPush | needOccurred, run: eachOccurrence((*run).pushedOccurrences, wellFormed)},
-	{name: "stream-event-id", id: "OCC-2", title: "An eventId in a stream fits into a header",
-		needs: needPush | needOccurred, run: eachOccurrence((*run).pushedOccurrences, fitsHeader)},
-	{name: "stream-timestamp", id: "OCC-1", title: "An occurrence in a stream is not in the future", advice: true,
-		needs: needPush | needOccurred, run: eachOccurrence((*run).pushedOccurrences, notAhead)},
-	{name: "stream-data", id: "OCC-4", title: "The data in a stream is valid against payloadSchema",
-		needs: needPush | needOccurred, run: eachOccurrence((*run).pushedOccurrences, validData)},
-	{name: "stream-occurrence-cursor", id: "PUSH-3", title: "An occurrence in a stream has a cursor",
-		needs: needPush | needOccurred, run: eachOccurrence((*run).pushedOccurrences, withCursor)},
-	{name: "stream-once", id: "PUSH-3", title: "A stream sends an occurrence once", needs: needPush | needOccurred, run: checkPushedOnce},
+	{name: "stream-once", id: "PUSH-3", title: "A stream sends an occurrence once", needs: needPush | needOccurred, run: pushed.checkOnce},
 	{name: "stream-own", id: "PUSH-9", title: "A stream sends only events of its subscription", needs: needPush | needOccurred, run: checkOwn},
 	{name: "stream-replay", id: "PUSH-1", title: "A stream replays the events after its cursor, after active",
 		needs: needPush | needOccurred, run: checkReplay},
-	{name: "stream-resume", id: "PUSH-3", title: "A stream continues after the cursor of an occurrence",
-		needs: needPush | needOccurred, run: checkResume},
 }
 
-func (r *run) polledOccurrences() (*subject, []occurrence) { return r.poll, r.poll.pollOccurrences() }
-func (r *run) pushedOccurrences() (*subject, []occurrence) { return r.push, r.push.streamOccurrences() }
+// A source is a mode in which a run receives occurrences.
+type source struct {
+	prefix, noun string // of the names and the titles of its checks
+	needs        need
+	of           func(*run) (*subject, []occurrence)
+	// cursorID is the requirement of the cursor of an occurrence, and cursor checks it.
+	cursorID string
+	cursor   func(*subject, occurrence) error
+}
 
-// eachOccurrence returns a check that calls try for every occurrence.
-func eachOccurrence(of func(*run) (*subject, []occurrence), try func(*subject, occurrence) error) func(context.Context,
-	*run) error {
-	return func(_ context.Context, r *run) error {
-		s, list := of(r)
-		for _, o := range list {
-			if err := try(s, o); err != nil {
-				return err
-			}
-		}
-		return nil
+var (
+	polled = source{"poll", "a poll", needPoll | needOccurred,
+		func(r *run) (*subject, []occurrence) { return r.poll, r.poll.pollOccurrences() }, "OCC-3", withoutCursor}
+	pushed = source{"stream", "a stream", needPush | needOccurred,
+		func(r *run) (*subject, []occurrence) { return r.push, r.push.streamOccurrences() }, "PUSH-3", withCursor}
+	delivered = source{"delivery", "a delivery", needHook | needDelivered,
+		func(r *run) (*subject, []occurrence) {
+			return r.hook, r.mainSubscription.callback.occurrences(r.mainSubscription.made)
+		}, "HOOK-6", withCursor}
+)
+
+// checks returns the checks that every source has.
+func (f source) checks() []check {
+	of := func(name, id, title string, try func(*subject, occurrence) error) check {
+		return check{name: f.prefix + "-" + name, id: id, title: "An occurrence in " + f.noun + " " + title, needs: f.needs, advice: name == "timestamp",
+			run: func(_ context.Context, r *run) error {
+				s, list := f.of(r)
+				for _, o := range list {
+					if err := try(s, o); err != nil {
+						return err
+					}
+				}
+				return nil
+			}}
 	}
+	return []check{
+		of("occurrence", "OCC-1", "has its members", wellFormed),
+		of("event-id", "OCC-2", "has an eventId that fits into a header", fitsHeader),
+		of("timestamp", "OCC-1", "is not in the future", notAhead),
+		of("data", "OCC-4", "has data that is valid against payloadSchema", validData),
+		of("cursor", f.cursorID, "has a cursor as its mode has one", f.cursor),
+	}
+}
+
+// checkOnce checks that no eventId comes twice.
+func (f source) checkOnce(_ context.Context, r *run) error {
+	seen := map[string]bool{}
+	_, list := f.of(r)
+	for _, o := range list {
+		if id := o.eventID(); seen[id] {
+			return o.violation("each occurrence once", "%s again", wire.Shown(id))
+		}
+		seen[o.eventID()] = true
+	}
+	return nil
 }
 
 func wellFormed(s *subject, o occurrence) error {
@@ -117,21 +136,6 @@ func validData(s *subject, o occurrence) error {
 	}
 	if err := payload.Validate(member(o.raw, "data")); err != nil {
 		return o.violation("data that is valid under payloadSchema", "%v", err)
-	}
-	return nil
-}
-
-func checkEventIDs(_ context.Context, r *run) error {
-	seen := map[string]bool{}
-	for _, o := range r.poll.pollOccurrences() {
-		id := o.eventID()
-		if err := wire.CheckEventID(id); err != nil {
-			return o.violation("an eventId of 1 to 256 bytes of visible ASCII", "%s", orNone(member(o.raw, "eventId")))
-		}
-		if seen[id] {
-			return o.violation("each eventId once", "%s again", wire.Shown(id))
-		}
-		seen[id] = true
 	}
 	return nil
 }
@@ -235,17 +239,6 @@ func (o occurrence) aged(ctx context.Context) string {
 	return o.eventID()
 }
 
-func checkPushedOnce(_ context.Context, r *run) error {
-	seen := map[string]bool{}
-	for _, o := range r.push.streamOccurrences() {
-		if id := o.eventID(); seen[id] {
-			return o.violation("each occurrence once", "%s again", wire.Shown(id))
-		}
-		seen[o.eventID()] = true
-	}
-	return nil
-}
-
 func checkOwn(_ context.Context, r *run) error {
 	kept := mustMessages(r.push.stream)
 	var id json.RawMessage
@@ -322,18 +315,5 @@ func checkReplay(ctx context.Context, r *run) error {
 		return x.violation("a cursor", "null")
 	}
 	_, err = r.expectFirst(ctx, *at, id)
-	return err
-}
-
-func checkResume(ctx context.Context, r *run) error {
-	list := r.push.streamOccurrences()
-	a, b, err := firstTwo(list[max(len(list)-2, 0):]) // which retention forgets last
-	if err != nil {
-		return err
-	}
-	if a.cursor() == nil {
-		return skipf("%s has no replay: its cursors are null", r.push.Name)
-	}
-	_, err = r.expectFirst(ctx, *a.cursor(), b.eventID())
 	return err
 }

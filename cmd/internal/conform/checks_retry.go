@@ -14,7 +14,7 @@ import (
 var retryChecks = []check{
 	{name: "retry-others-continue", id: "HOOK-3", title: "A refused event does not delay later events", needs: needHook | needRetrial, run: retried(checkNotHeld)},
 	{name: "retry-pause", id: "HOOK-3", title: "The server waits before it retries a delivery", needs: needHook | needRetrial, run: retried(checkPauses)},
-	{name: "retry-same", id: "HOOK-1", title: "A retried delivery is the same occurrence", needs: needHook | needRetrial, run: retried(checkSameBody)},
+	{name: "retry-same", id: "HOOK-1", title: "A retried delivery is the same occurrence with the same webhook-id", needs: needHook | needRetrial, run: retried(checkSameBody)},
 	{name: "retry-timestamp", id: "HOOK-3", title: "Each attempt has its own timestamp", needs: needHook | needRetrial, run: retried(checkTimes)},
 	{name: "retry-cursor", id: "HOOK-6", title: "The cursor of a delivery is not after a refused event", needs: needHook | needRetrial, run: retried(checkPassed)},
 	{name: "refresh-cursor-refused", id: "SUB-7", title: "The cursor of a refresh is not after a refused delivery", needs: needHook | needRetrial, run: retried(checkRefreshCursor)},
@@ -152,6 +152,9 @@ func checkSameBody(_ context.Context, _ *run, t *retrial) error {
 			tried = true
 			if a, b := bodyOf(list[0]), bodyOf(p); a != b {
 				return p.exchange(t.made).violation("the occurrence of the first attempt but for its cursor: "+wire.Shown(a), "%s", wire.Shown(b))
+			}
+			if a, b := list[0].header.Get(wire.HeaderWebhookID), p.header.Get(wire.HeaderWebhookID); a != b {
+				return p.exchange(t.made).violation("the webhook-id of the first attempt, "+wire.Shown(a), "%s", wire.Shown(b))
 			}
 		}
 	}

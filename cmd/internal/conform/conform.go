@@ -182,10 +182,6 @@ type run struct {
 	// restartResult is the result of the restart, or nil before the restart.
 	restartResult *restartState
 
-	// failedResponse is the response to the subscription of failedCallback, whose challenge failed. It is nil until
-	// then.
-	failedResponse *exchange
-	failedCallback *callback
 	// oddities holds the first odd message of each kind.
 	oddities map[oddity]*exchange
 	// ignoredID is the last request ID before the end of the handshake, or 0. Responses up to that ID are not checked.

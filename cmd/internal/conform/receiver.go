@@ -34,35 +34,38 @@ type receiver struct {
 	callbacks map[string]*callback // by the last path element
 }
 
-// A challengeMode determines how a callback answers a challenge.
-type challengeMode int
+// A challengeAnswer determines how a callback responds to a challenge.
+type challengeAnswer struct {
+	status int
+	// body is the body of the response. The verb %s is replaced with the challenge as a JSON string.
+	body string
+	// reasons are the reasons that the server may give for its error. If there are none, any is allowed.
+	reasons []wire.Category
+	// location is where a redirect leads. hangs withholds the response until the request ends.
+	location string
+	hangs    bool
+}
 
-const (
-	echoes    challengeMode = iota // answers correctly
-	mistakes                       // answers with another challenge
-	fails                          // answers 500
-	redirects                      // answers 307 to another callback
-	answers                        // answers with status and echo
-	hangs                          // does not answer a challenge until the run ends
-)
+// echo is the body of a correct response to a challenge.
+const echo = `{"challenge":%s}`
+
+// echoes is the correct response to a challenge.
+var echoes = challengeAnswer{status: http.StatusOK, body: echo}
+
+// isValid reports whether the response verifies a callback.
+func (a challengeAnswer) isValid() bool { return a.status/100 == 2 && a.body == echo && !a.hangs }
 
 // A callback is one webhook endpoint and the requests that it received.
 type callback struct {
-	url, name     string
-	challengeMode challengeMode
+	url, name string
+	// challenge is the response to a challenge.
+	challenge challengeAnswer
 	// withhold delays the answer to a challenge until it is closed. It may be nil.
 	withhold <-chan struct{}
-	next     string // where redirects leads
-	// status and echo are the response to a challenge in mode answers. %s in echo is replaced with the challenge.
-	// validEcho reports whether this response is valid.
-	status    int
-	echo      string
-	validEcho bool
 
 	mu      sync.Mutex
 	secret  string // the newest secret
 	secrets []string
-	refuse  int // how many occurrences to answer with 503
 	asked   int // how many requests may have caused a challenge
 	// redirectURL is the Location header of a redirect in response to an occurrence.
 	redirectURL string
@@ -140,8 +143,8 @@ func randomSecret(size int) string {
 }
 
 // newCallback creates a callback and redacts its first secret in the report.
-func (r *run) newCallback(m challengeMode) *callback {
-	c := &callback{challengeMode: m, name: rand.Text(), changed: make(chan struct{})}
+func (r *run) newCallback(a challengeAnswer) *callback {
+	c := &callback{challenge: a, name: rand.Text(), changed: make(chan struct{})}
 	c.url = r.receiver.url + "/" + c.name
 	r.rotate(c)
 	r.receiver.mu.Lock()
@@ -183,15 +186,12 @@ func (c *callback) answer(w http.ResponseWriter, req *http.Request, p post) {
 	}
 	_ = json.Unmarshal(p.body, &e)
 	p.kind = e.Type
-	p.isVerified = c.challengeMode == echoes || c.challengeMode == answers && c.validEcho
+	p.isVerified = c.challenge.isValid()
 	status := http.StatusServiceUnavailable
 	var hang <-chan struct{}
 	c.mu.Lock()
 	switch {
 	case p.kind != "":
-	case c.refuse > 0:
-		c.refuse--
-		p.refused = true
 	case c.decide != nil:
 		id := (occurrence{raw: p.body}).eventID()
 		c.tries[id]++
@@ -225,24 +225,14 @@ func (c *callback) answer(w http.ResponseWriter, req *http.Request, p post) {
 		http.Error(w, marker, status)
 	case p.kind != wire.EnvelopeVerification:
 		w.WriteHeader(http.StatusNoContent)
-	case c.challengeMode == hangs:
+	case c.challenge.hangs:
 		<-req.Context().Done()
-	case c.challengeMode == fails:
-		w.Header().Set("X-Conform", marker)
-		http.Error(w, marker, http.StatusInternalServerError)
-	case c.challengeMode == redirects:
-		w.Header().Set("Location", c.next)
-		w.WriteHeader(http.StatusTemporaryRedirect)
-	case c.challengeMode == answers:
-		w.Header().Set("Content-Type", "application/json")
-		w.WriteHeader(c.status)
-		io.WriteString(w, strings.ReplaceAll(c.echo, "%s", string(e.Challenge)))
-	case c.challengeMode == mistakes:
-		w.Header().Set("Content-Type", "application/json")
-		io.WriteString(w, `{"challenge":"`+marker+`"}`)
 	default:
-		w.Header().Set("Content-Type", "application/json")
-		w.Write(encode(map[string]json.RawMessage{"challenge": e.Challenge}))
+		if w.Header().Set("Content-Type", "application/json"); c.challenge.location != "" {
+			w.Header().Set("Location", c.challenge.location)
+		}
+		w.WriteHeader(c.challenge.status)
+		io.WriteString(w, strings.ReplaceAll(c.challenge.body, "%s", string(e.Challenge)))
 	}
 }
 
@@ -271,6 +261,16 @@ func (c *callback) receivedPosts() []post {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.posts[:len(c.posts):len(c.posts)]
+}
+
+// occurrences returns the occurrences that were posted so far, for the subscription that from created.
+func (c *callback) occurrences(from *exchange) (list []occurrence) {
+	for _, p := range c.receivedPosts() {
+		if isOccurrence(p) {
+			list = append(list, occurrence{p.body, p.exchange(from)})
+		}
+	}
+	return list
 }
 
 // await returns the first post at index from or later that satisfies want. It waits at most the given time.

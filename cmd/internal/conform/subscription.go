@@ -132,8 +132,8 @@ func grantedID(x *exchange, endless bool) (string, error) {
 }
 
 // subscribeNew subscribes a new callback and returns the exchange.
-func (r *run) subscribeNew(ctx context.Context, m challengeMode) (*callback, *exchange, error) {
-	c := r.newCallback(m)
+func (r *run) subscribeNew(ctx context.Context) (*callback, *exchange, error) {
+	c := r.newCallback(echoes)
 	x, err := r.subscribe(ctx, r.hook, c, nil)
 	return c, x, err
 }

@@ -180,14 +180,6 @@ func (r *run) awaitPolled(ctx context.Context, s *subject) []occurrence {
 	return s.pollOccurrences()
 }
 
-// firstTwo returns the first two occurrences of a list.
-func firstTwo(list []occurrence) (occurrence, occurrence, error) {
-	if len(list) < 2 {
-		return occurrence{}, occurrence{}, skipf("only one occurrence came in time")
-	}
-	return list[0], list[1], nil
-}
-
 // eventID returns the eventId of an occurrence, or "" if it has none.
 func (o occurrence) eventID() string {
 	var id string
