@@ -37,11 +37,6 @@ func (r *run) expectResult(ctx context.Context, method string, params map[string
 	return x.refused(expected)
 }
 
-// sendQuietly sends a request outside a check's exchanges.
-func (r *run) sendQuietly(ctx context.Context, method string, params map[string]any) (*exchange, error) {
-	return r.send(ctx, request{method: method, params: params, quiet: true})
-}
-
 // send sends a request and waits for the response.
 func (r *run) send(ctx context.Context, q request) (*exchange, error) {
 	q.within = cmp.Or(q.within, r.o.pace.call)
@@ -52,19 +47,25 @@ func (r *run) send(ctx context.Context, q request) (*exchange, error) {
 	defer f.stop()
 	x, err = f.response(f.ctx, x.request)
 	x.took = time.Since(f.sent)
-	r.record(q, x)
+	r.record(ctx, x)
 	r.mu.Lock()
 	if f.session != "" && q.method == methodInitialize {
 		r.session = f.session
 	}
 	r.mu.Unlock()
-	r.noteRefusal(q, x)
+	r.noteRefusal(ctx, q, x)
 	return x, err
 }
 
+// A checkKey is the key of a context's value that is set during a check.
+type checkKey struct{}
+
+// isChecking reports whether ctx is the context of a check, rather than of a watcher.
+func isChecking(ctx context.Context) bool { return ctx.Value(checkKey{}) != nil }
+
 // record stores an exchange as the latest one of the check.
-func (r *run) record(q request, x *exchange) {
-	if q.quiet {
+func (r *run) record(ctx context.Context, x *exchange) {
+	if !isChecking(ctx) {
 		return
 	}
 	r.mu.Lock()
@@ -82,7 +83,7 @@ func (r *run) open(ctx context.Context, q request) (*flow, *exchange, error) {
 		q.id = r.nextID()
 	}
 	x := &exchange{request: q.encode(r.revision)}
-	r.record(q, x)
+	r.record(ctx, x)
 	for again := false; ; again = true {
 		if err := r.gate.pass(ctx); err != nil {
 			return nil, x, err
@@ -202,7 +203,7 @@ var verbs = map[string]string{wire.MethodList: "list", wire.MethodPoll: "poll", 
 
 // noteRefusal records in the exchange that the server may always give its answer: the caller is not authorized, or has
 // reached a quota. A refusal after a grant is a fault.
-func (r *run) noteRefusal(q request, x *exchange) {
+func (r *run) noteRefusal(ctx context.Context, q request, x *exchange) {
 	if q.omitsToken || q.otherCaller || x.answer.raw == nil {
 		return
 	}
@@ -218,6 +219,9 @@ func (r *run) noteRefusal(q request, x *exchange) {
 		delete(r.granted, key)
 	case x.answer.err == nil:
 		r.granted[key], r.granted[q.method+" "+name] = true, true
+		if q.method == wire.MethodSubscribe && isChecking(ctx) {
+			r.opened = append(r.opened, keyOf(q.params))
+		}
 	case isKind(x, wire.Forbidden) && !r.granted[q.method+" "+name]:
 		option := "--token"
 		if r.o.Target.Token != "" {

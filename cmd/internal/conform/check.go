@@ -93,9 +93,10 @@ func (r *run) runCheck(ctx context.Context, c check, lacks error) verdict.Findin
 	err, limited := lacks, r.gate.count()
 	if err == nil {
 		r.lastExchange = nil
-		if err = c.run(ctx, r); ctx.Err() != nil {
+		if err = c.run(context.WithValue(ctx, checkKey{}, true), r); ctx.Err() != nil {
 			err = r.interrupt()
 		}
+		defer r.endOpened(ctx)
 	}
 	_, violated := errors.AsType[*verdict.Violation](err)
 	if violated && r.gate.count() > limited {
@@ -139,7 +140,7 @@ func (r *run) skipReason(ctx context.Context, c check) error {
 		return skipf("no event type offers webhook to this caller")
 	case has(needSlow) && !r.o.Slow:
 		return skipf("only with --slow")
-	case has(needRestart) && r.o.Restart == "" && r.o.restart == nil:
+	case has(needRestart) && r.o.restart == nil:
 		return skipf("only with --restart")
 	case has(needSSRF) && !r.o.SSRF:
 		return skipf("only with --ssrf")

@@ -208,8 +208,7 @@ func checkBeginsBehind(ctx context.Context, r *run) error {
 			return x.violation("a cursor that leads to "+wire.Shown(id)+", which had not been delivered", "%s", first(led))
 		}
 	}
-	_, err = r.unsubscribe(ctx, s, c)
-	return err
+	return nil
 }
 
 // checkBeginsBeforeChallenge withholds the answer to a challenge until another callback has received a new event.
@@ -244,11 +243,7 @@ func checkBeginsBeforeChallenge(ctx context.Context, r *run) error {
 	if !ok {
 		return skipf("nothing occurred during a challenge")
 	}
-	_, came := c.await(ctx, 0, r.o.pace.maxLag, func(p post) bool { return (occurrence{raw: p.body}).eventID() == id })
-	if _, err := r.unsubscribe(ctx, r.hook, c); err != nil {
-		return err
-	}
-	if !came && ctx.Err() == nil {
+	if _, came := c.await(ctx, 0, r.o.pace.maxLag, func(p post) bool { return (occurrence{raw: p.body}).eventID() == id }); !came && ctx.Err() == nil {
 		return x.violation("the delivery of "+wire.Shown(id)+", which occurred after the request and before the answer to the challenge", "nothing of it within %v", r.o.pace.maxLag)
 	}
 	return nil
@@ -261,8 +256,7 @@ func checkRefreshAt(ctx context.Context, r *run) error {
 	if err != nil {
 		return err
 	}
-	c, before := r.newCallback(echoes), old.eventID()
-	x, err := r.mustSubscribe(ctx, s, c, nil)
+	c, x, _, err := r.subscribeNew(ctx, nil)
 	if err != nil {
 		return err
 	}
@@ -272,13 +266,13 @@ func checkRefreshAt(ctx context.Context, r *run) error {
 	if x, err = r.mustSubscribe(ctx, s, c, map[string]any{"cursor": cursor, "maxAgeMs": 3_600_000}); err != nil {
 		return err
 	}
-	isOld := func(p post) bool { return isOccurrence(p) && (occurrence{raw: p.body}).eventID() == before }
+	isOld := func(p post) bool { return isOccurrence(p) && (occurrence{raw: p.body}).eventID() == old.eventID() }
 	p, replayed := c.await(ctx, 0, r.o.pace.quiet, isOld)
 	if _, err := r.unsubscribe(ctx, s, c); err != nil {
 		return err
 	}
 	if replayed {
-		return p.exchange(x).violation("nothing from before the subscription: it is live, and its cursor is its own", "%s", wire.Shown(before))
+		return p.exchange(x).violation("nothing from before the subscription: it is live, and its cursor is its own", "%s", wire.Shown(old.eventID()))
 	}
 	return nil
 }

@@ -126,10 +126,7 @@ func checkRedirect(ctx context.Context, r *run) error {
 
 func checkCreated(ctx context.Context, r *run) error {
 	c := r.newCallback(challengeAnswer{status: http.StatusCreated, body: echo})
-	if _, err := r.mustSubscribe(ctx, r.hook, c, nil); err != nil {
-		return err
-	}
-	_, err := r.unsubscribe(ctx, r.hook, c)
+	_, err := r.mustSubscribe(ctx, r.hook, c, nil)
 	return err
 }
 

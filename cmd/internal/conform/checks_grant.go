@@ -109,8 +109,7 @@ func checkGrants(ctx context.Context, r *run) error {
 }
 
 func checkGrantAnew(ctx context.Context, r *run) error {
-	c := r.newCallback(echoes)
-	x, err := r.mustSubscribe(ctx, r.hook, c, nil)
+	c, x, _, err := r.subscribeNew(ctx, nil)
 	if err != nil {
 		return err
 	}
@@ -119,11 +118,7 @@ func checkGrantAnew(ctx context.Context, r *run) error {
 	if x, err = r.mustSubscribe(ctx, r.hook, c, nil); err != nil {
 		return err
 	}
-	after, _ := refreshBefore(x)
-	if _, err := r.unsubscribe(ctx, r.hook, c); err != nil {
-		return err
-	}
-	if !after.After(before) {
+	if after, _ := refreshBefore(x); !after.After(before) {
 		return x.violation("a refreshBefore later than "+before.Format(time.RFC3339Nano), "%s", after.Format(time.RFC3339Nano))
 	}
 	return nil

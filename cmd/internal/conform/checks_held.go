@@ -146,7 +146,7 @@ func (r *run) holdPoll(ctx context.Context, end time.Time) (held bool, err error
 	defer func() { cancel(); <-done }() // the call ends with ctx
 	go func() {
 		defer close(done)
-		x, err := r.sendQuietly(ctx, wire.MethodPoll, r.poll.params(map[string]any{"cursor": result.Cursor, "timeoutMs": 60_000}))
+		x, err := r.call(ctx, wire.MethodPoll, r.poll.params(map[string]any{"cursor": result.Cursor, "timeoutMs": 60_000}))
 		answered <- heldAnswer{x, err}
 	}()
 	for waited := false; time.Now().Before(end) && ctx.Err() == nil; {

@@ -16,9 +16,9 @@ var listChecks = []check{
 	{name: "capability-list-changed", id: "CAP-1", title: "listChanged of the capability is a boolean", run: checkListChanged},
 	{name: "list-pages", id: "LIST-1", title: "events/list returns pages that end", run: checkPages},
 	{name: "list-cursor-unknown", id: "LIST-1", title: "An unknown page cursor fails with InvalidParams", advice: true, run: checkPageCursor},
-	{name: "list-descriptors", id: "LIST-2", title: "Each descriptor has its members", run: checkDescriptors},
-	{name: "list-names", id: "LIST-2", title: "Names have 1 to 128 characters of A-Z a-z 0-9 _ . -", advice: true, run: checkNames},
-	{name: "list-schemas", id: "LIST-2", title: "The schemas of each descriptor are JSON Schemas", run: checkSchemas},
+	{name: "list-descriptors", id: "LIST-2", title: "Each descriptor has its members", run: eachEntry(checkDescriptors)},
+	{name: "list-names", id: "LIST-2", title: "Names have 1 to 128 characters of A-Z a-z 0-9 _ . -", advice: true, run: eachEntry(checkNames)},
+	{name: "list-schemas", id: "LIST-2", title: "The schemas of each descriptor are JSON Schemas", run: eachEntry(checkSchemas)},
 	{name: "list-order", id: "LIST-2", title: "The order of the list is stable", run: checkOrder},
 	{name: "list-fingerprint", id: "EVOL-4", title: "A fingerprint matches the published schemas", advice: true, run: checkFingerprint},
 	{name: "extension-undeclared", id: "CAP-3", title: "A caller need not declare the extension", run: checkUndeclared},
@@ -53,65 +53,75 @@ func checkListChanged(_ context.Context, r *run) error {
 	return nil
 }
 
-// eachPage calls each for every page of events/list.
-func (r *run) eachPage(ctx context.Context, each func(*exchange, wire.ListPage) error) error {
+// An entry is an entry of events/list, with the exchange that returned it.
+type entry struct {
+	raw  json.RawMessage
+	from *exchange
+}
+
+// readList reads every page of events/list. It returns the entries up to the first fault, and a violation that describes
+// that.
+func (r *run) readList(ctx context.Context) (entries []entry, err error) {
 	params, seen := map[string]any{}, map[string]bool{}
+	var x *exchange
 	for range maxPages {
-		x, err := r.call(ctx, wire.MethodList, params)
+		x, err = r.call(ctx, wire.MethodList, params)
+		if r.listed == nil {
+			r.listed = x
+		}
 		if err != nil {
-			return err
+			return entries, err
 		}
 		if err := x.refused("a page of the list"); err != nil {
-			return err
+			return entries, err
 		}
 		page, err := wire.DecodeListPage(x.answer.result)
 		if err != nil {
-			return x.violation("a page of the list", "%v", err)
+			return entries, x.violation("a page of the list", "%v", err)
 		}
-		if raw := member(x.answer.result, "events"); string(raw) == "null" {
-			return x.violation("events to be an array", "%s", orNone(raw))
+		for _, raw := range page.Entries {
+			entries = append(entries, entry{raw, x})
 		}
-		if raw := member(x.answer.result, "nextCursor"); string(raw) == "null" {
-			return x.violation("a nextCursor that is a string, or none", "null")
-		}
-		if err := each(x, page); err != nil {
-			return err
+		for _, name := range []string{"events", "nextCursor"} {
+			if string(member(x.answer.result, name)) == "null" {
+				return entries, x.violation(name+" to be present and of its type, or absent", "null")
+			}
 		}
 		if page.NextCursor == "" {
-			return nil
+			return entries, nil
 		}
 		if seen[page.NextCursor] {
-			return x.violation("a nextCursor that leads on", "one that was given before")
+			return entries, x.violation("a nextCursor that leads on", "one that was given before")
 		}
 		seen[page.NextCursor] = true
 		params = map[string]any{"cursor": page.NextCursor}
 	}
-	return r.lastExchange.violation("the list to end", "more than %d pages", maxPages)
+	return entries, x.violation("the list to end", "more than %d pages", maxPages)
 }
 
-// eachEntry calls each for every entry of events/list.
-func (r *run) eachEntry(ctx context.Context, each func(x *exchange, raw json.RawMessage) error) error {
-	return r.eachPage(ctx, func(x *exchange, page wire.ListPage) error {
-		for _, raw := range page.Entries {
-			if err := each(x, raw); err != nil {
+// eachEntry returns a check that calls try for every entry of the list.
+func eachEntry(try func(x *exchange, raw json.RawMessage) error) func(context.Context, *run) error {
+	return func(_ context.Context, r *run) error {
+		for _, e := range r.entries {
+			if err := try(e.from, e.raw); err != nil {
 				return err
 			}
 		}
 		return nil
-	})
+	}
 }
 
-func checkPages(ctx context.Context, r *run) error {
+func checkPages(_ context.Context, r *run) error {
 	names := map[string]bool{}
-	return r.eachEntry(ctx, func(x *exchange, raw json.RawMessage) error {
+	for _, e := range r.entries {
 		var name string
-		_ = json.Unmarshal(member(raw, "name"), &name)
+		_ = json.Unmarshal(member(e.raw, "name"), &name)
 		if name != "" && names[name] {
-			return x.violation("each event type once", "%s again", wire.Shown(name))
+			return e.from.violation("each event type once", "%s again", wire.Shown(name))
 		}
 		names[name] = true
-		return nil
-	})
+	}
+	return r.listFault
 }
 
 func checkPageCursor(ctx context.Context, r *run) error {
@@ -122,72 +132,62 @@ func checkPageCursor(ctx context.Context, r *run) error {
 	return r.expectError(x, wire.InvalidParams)
 }
 
-func checkDescriptors(ctx context.Context, r *run) error {
-	return r.eachEntry(ctx, func(x *exchange, raw json.RawMessage) error {
-		var name, description string
-		if json.Unmarshal(member(raw, "name"), &name) != nil || name == "" {
-			return x.violation("a name", "%s", orNone(member(raw, "name")))
+func checkDescriptors(x *exchange, raw json.RawMessage) error {
+	var name, description string
+	if json.Unmarshal(member(raw, "name"), &name) != nil || name == "" {
+		return x.violation("a name", "%s", orNone(member(raw, "name")))
+	}
+	if text := member(raw, "description"); text == nil || string(text) == "null" || json.Unmarshal(text, &description) != nil {
+		return x.violation(name+" to have a description", "%s", orNone(member(raw, "description")))
+	}
+	var modes []string
+	if json.Unmarshal(member(raw, "delivery"), &modes) != nil || len(modes) == 0 {
+		return x.violation(name+" to have one delivery mode or more", "%s", orNone(member(raw, "delivery")))
+	}
+	for i, m := range modes {
+		if slices.Contains(modes[:i], m) {
+			return x.violation(name+" to name each delivery mode once", "%s", orNone(member(raw, "delivery")))
 		}
-		if text := member(raw, "description"); text == nil || string(text) == "null" || json.Unmarshal(text, &description) != nil {
-			return x.violation(name+" to have a description", "%s", orNone(member(raw, "description")))
+	}
+	for _, schema := range []string{"inputSchema", "payloadSchema"} {
+		if v := bytes.TrimSpace(member(raw, schema)); !bytes.HasPrefix(v, []byte("{")) {
+			return x.violation(name+" to have an "+schema+" that is an object", "%s", orNone(v))
 		}
-		var modes []string
-		if json.Unmarshal(member(raw, "delivery"), &modes) != nil || len(modes) == 0 {
-			return x.violation(name+" to have one delivery mode or more", "%s", orNone(member(raw, "delivery")))
-		}
-		for i, m := range modes {
-			if slices.Contains(modes[:i], m) {
-				return x.violation(name+" to name each delivery mode once", "%s", orNone(member(raw, "delivery")))
-			}
-		}
-		for _, schema := range []string{"inputSchema", "payloadSchema"} {
-			if v := bytes.TrimSpace(member(raw, schema)); !bytes.HasPrefix(v, []byte("{")) {
-				return x.violation(name+" to have an "+schema+" that is an object", "%s", orNone(v))
-			}
-		}
-		return nil
-	})
+	}
+	return nil
 }
 
-func checkNames(ctx context.Context, r *run) error {
-	return r.eachEntry(ctx, func(x *exchange, raw json.RawMessage) error {
-		var name string
-		if json.Unmarshal(member(raw, "name"), &name) == nil && wire.CheckEventName(name) != nil {
-			return x.violation("a name that every client takes", "%s", wire.Shown(name))
-		}
-		return nil
-	})
+func checkNames(x *exchange, raw json.RawMessage) error {
+	var name string
+	if json.Unmarshal(member(raw, "name"), &name) == nil && wire.CheckEventName(name) != nil {
+		return x.violation("a name that every client takes", "%s", wire.Shown(name))
+	}
+	return nil
 }
 
-func checkSchemas(ctx context.Context, r *run) error {
-	return r.eachEntry(ctx, func(x *exchange, raw json.RawMessage) error {
-		for _, name := range []string{"inputSchema", "payloadSchema"} {
-			schema := member(raw, name)
-			if schema == nil {
-				continue // another check reports this
-			}
-			if _, err := validate.Compile(schema); err != nil {
-				return x.violation(fmt.Sprintf("the %s of %s to be a JSON Schema", name, wire.Shown(string(member(raw, "name")))),
-					"%v", err)
-			}
+func checkSchemas(x *exchange, raw json.RawMessage) error {
+	for _, name := range []string{"inputSchema", "payloadSchema"} {
+		schema := member(raw, name)
+		if schema == nil {
+			continue // another check reports this
 		}
-		return nil
-	})
+		if _, err := validate.Compile(schema); err != nil {
+			return x.violation(fmt.Sprintf("the %s of %s to be a JSON Schema", name, wire.Shown(string(member(raw, "name")))),
+				"%v", err)
+		}
+	}
+	return nil
 }
 
 func checkOrder(ctx context.Context, r *run) error {
-	var orders [2][]string
-	for i := range orders {
-		err := r.eachEntry(ctx, func(_ *exchange, raw json.RawMessage) error {
-			orders[i] = append(orders[i], string(member(raw, "name")))
-			return nil
-		})
+	for range 2 {
+		again, err := r.readList(ctx)
 		if err != nil {
 			return err
 		}
-	}
-	if !slices.Equal(orders[0], orders[1]) {
-		return r.lastExchange.violation("the order of the list before", "another one")
+		if !slices.EqualFunc(r.entries, again, func(a, b entry) bool { return string(member(a.raw, "name")) == string(member(b.raw, "name")) }) {
+			return r.lastExchange.violation("the order of the list before", "another one")
+		}
 	}
 	return nil
 }

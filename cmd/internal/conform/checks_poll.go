@@ -14,6 +14,7 @@ var pollChecks = []check{
 	{name: "poll-max-events-zero", id: "POLL-4", title: "A maxEvents below 1 fails with InvalidParams",
 		needs: needPoll, run: refusedParams("maxEvents", 0, -1, -1<<40, "x", "5", 1.5, true)},
 	{name: "poll-max-events-large", id: "POLL-4", title: "A large maxEvents does not fail", needs: needPoll, run: acceptedParams("maxEvents", 1_000_000_000, int64(1)<<40)},
+	{name: "poll-cursor-fresh", id: "CUR-4", title: "A new cursor is not truncated", needs: needPoll | needReplay, run: checkFresh},
 	{name: "poll-has-more", id: "POLL-4", title: "A page after hasMore contains events", needs: needPoll | needReplay, run: checkMore},
 	{name: "poll-escapes", id: "CAP-6", title: "The server decodes escaped letters in names of members", needs: needPoll, run: checkEscapes},
 	{name: "poll-timeout", id: "POLL-9", title: "timeoutMs does not fail", needs: needPoll, run: acceptedParams("timeoutMs", 200)},
@@ -50,6 +51,22 @@ func checkPollShape(ctx context.Context, r *run) error {
 	var next int64
 	if raw := member(in, "nextPollMs"); raw == nil || string(raw) == "null" || json.Unmarshal(raw, &next) != nil || next < 0 {
 		return x.violation("nextPollMs to be an integer from 0", "%s", orNone(raw))
+	}
+	return nil
+}
+
+// checkFresh polls from the cursor of a poll, twice.
+func checkFresh(ctx context.Context, r *run) error {
+	var cursor *string
+	for range 3 {
+		x, result, err := r.pollSubject(ctx, r.poll, map[string]any{"cursor": cursor})
+		if err != nil {
+			return err
+		}
+		if result.Truncated {
+			return x.violation("truncated to be false: the cursor was just given", "true")
+		}
+		cursor = result.Cursor
 	}
 	return nil
 }

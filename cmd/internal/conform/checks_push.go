@@ -54,7 +54,7 @@ func (r *run) firstMessage(ctx context.Context, q request) (*flow, *exchange, er
 	}
 	x.answer = m
 	if m.isResponse() {
-		r.noteRefusal(q, x)
+		r.noteRefusal(ctx, q, x)
 	}
 	return f, x, nil
 }

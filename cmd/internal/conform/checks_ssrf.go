@@ -2,7 +2,6 @@ package conform
 
 import (
 	"context"
-	"fmt"
 	"net"
 	"sync/atomic"
 
@@ -28,7 +27,7 @@ var privateHosts = []string{
 // expectHostRefused checks that the server rejects a callback on the host.
 func (r *run) expectHostRefused(ctx context.Context, host string) error {
 	url := "https://" + host + "/mcpe-gen-conform"
-	return r.expectDeliveryRefused(ctx, wire.InvalidParams, fmt.Sprintf("the callback %q", url),
+	return r.expectDeliveryRefused(ctx, wire.InvalidParams,
 		map[string]any{"mode": wire.ModeWebhook, "url": url, "secret": r.newCallback(echoes).secret})
 }
 

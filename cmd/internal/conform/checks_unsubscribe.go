@@ -27,8 +27,7 @@ func (r *run) expectSameEvents(ctx context.Context, c *callback, x *exchange, ex
 // checkOtherKeys tries to end nonexistent subscriptions that differ from an existing one only in their arguments or
 // event type.
 func checkOtherKeys(ctx context.Context, r *run) error {
-	c := r.newCallback(echoes)
-	x, err := r.mustSubscribe(ctx, r.hook, c, nil)
+	c, x, _, err := r.subscribeNew(ctx, nil)
 	if err != nil {
 		return err
 	}
@@ -45,17 +44,13 @@ func checkOtherKeys(ctx context.Context, r *run) error {
 			return err
 		}
 	}
-	err = r.expectSameEvents(ctx, c, x, "the deliveries of a subscription with another name or other arguments to go on")
-	if _, end := r.unsubscribe(ctx, r.hook, c); err == nil {
-		err = end
-	}
-	return err
+	return r.expectSameEvents(ctx, c, x, "the deliveries of a subscription with another name or other arguments to go on")
 }
 
 // checkEndedKey subscribes a callback, ends the subscription and subscribes again, as a client does after a restart.
 func checkEndedKey(ctx context.Context, r *run) error {
-	c := r.newCallback(echoes)
-	if _, err := r.mustSubscribe(ctx, r.hook, c, nil); err != nil {
+	c, _, _, err := r.subscribeNew(ctx, nil)
+	if err != nil {
 		return err
 	}
 	if _, err := r.unsubscribe(ctx, r.hook, c); err != nil {
@@ -72,9 +67,5 @@ func checkEndedKey(ctx context.Context, r *run) error {
 	if _, err := grantedID(x, false); err != nil {
 		return err
 	}
-	err = r.expectSameEvents(ctx, c, x, "deliveries to a callback that was unsubscribed and is subscribed")
-	if _, end := r.unsubscribe(ctx, r.hook, c); err == nil {
-		err = end
-	}
-	return err
+	return r.expectSameEvents(ctx, c, x, "deliveries to a callback that was unsubscribed and is subscribed")
 }

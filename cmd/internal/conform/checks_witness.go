@@ -25,7 +25,6 @@ var witnessChecks = []check{
 	{name: "active-cursor-next", id: "PUSH-1", title: "The cursor of active leads to the next event", needs: needWitness, run: cursorCheck("PUSH-1")},
 	{name: "stream-cursor-next", id: "PUSH-3", title: "The cursor of an event in a stream leads to the next event", needs: needWitness, run: cursorCheck("PUSH-3")},
 	{name: "heartbeat-cursor-next", id: "PUSH-4", title: "The cursor of a heartbeat leads to the next event", needs: needWitness, run: cursorCheck("PUSH-4")},
-	{name: "poll-cursor-fresh", id: "CUR-4", title: "A new cursor leads to the same events as an older one", needs: needWitness, run: checkYoung},
 	{name: "poll-cursor-next", id: "CUR-4", title: "The cursor of a poll leads to the next event", needs: needWitness, run: cursorCheck("CUR-4")},
 	{name: "delivery-cursor-next", id: "HOOK-6", title: "The cursor of a delivery is not after later events", needs: needWitness | needHook, run: cursorCheck("HOOK-6")},
 	{name: "subscribe-cursor-next", id: "SUB-7", title: "The cursor of a subscription is not after its deliveries", needs: needWitness | needHook, run: cursorCheck("SUB-7")},
@@ -113,13 +112,6 @@ var checkSameContent = witnessCheck(func(w *witness) error {
 				}
 			}
 		}
-	}
-	return nil
-})
-
-var checkYoung = witnessCheck(func(w *witness) error {
-	if w.truncatedNew != nil {
-		return w.truncatedNew.violation("truncated to be false: the cursor was just given", "true")
 	}
 	return nil
 })

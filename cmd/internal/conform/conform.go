@@ -59,9 +59,9 @@ type Options struct {
 	// door is an open Receiver for tests. selectsCheck selects the checks to run in tests.
 	door         *peer.Door
 	selectsCheck func(check) bool
-	// restart replaces Restart in tests, and emit replaces Emit.
-	restart func() error
-	emit    func(event string, n int) error
+	// restart runs Restart, and emit runs Emit. Tests replace them. They are nil if there is no command.
+	restart func(context.Context) error
+	emit    func(ctx context.Context, event string, n int) error
 	// dial and loopback replace the network in tests. dial connects to HTTP servers, and loopback opens a listener on
 	// the loopback interface.
 	dial     dialer
@@ -140,7 +140,10 @@ type run struct {
 	revision, session string
 	hello             *exchange
 	capabilities      map[string]json.RawMessage
-	listed            *exchange
+	// listed is the first page of events/list. entries holds the entries of all pages, up to listFault.
+	listed    *exchange
+	entries   []entry
+	listFault error
 	// names holds the names of all event types.
 	names map[string]bool
 	// types are the event types from events/list. poll, push and hook are the ones under test in each mode.
@@ -170,6 +173,8 @@ type run struct {
 	barred map[string]error
 	// subscriptions holds the webhook subscriptions that may exist.
 	subscriptions map[string]map[string]any
+	// opened holds the keys of subscriptions that the current check created.
+	opened []map[string]any
 	// triedMode is set by the first check that needs a delivery mode. pendingRequest is the request that was unanswered
 	// when the run ended.
 	triedMode      bool
@@ -206,6 +211,12 @@ func Run(ctx context.Context, o Options) (*verdict.Report, error) {
 	}
 	if o.pace == nil {
 		o.pace = &realPace
+	}
+	if o.Restart != "" {
+		o.restart = func(ctx context.Context) error { return runShell(ctx, o.Restart, o.pace.slow.restartTime) }
+	}
+	if o.Emit != "" {
+		o.emit = o.runEmit
 	}
 	r := &run{o: o, names: map[string]bool{}, failed: map[string]bool{}, draw: draw.New(o.Seed), errorsByFamily: map[wire.Dialect]*exchange{}, subscriptions: map[string]map[string]any{}, granted: map[string]bool{}, barred: map[string]error{}, oddities: map[oddity]*exchange{}}
 	r.Hide(o.Target.Token)
@@ -245,7 +256,7 @@ func Run(ctx context.Context, o Options) (*verdict.Report, error) {
 	}
 	// End the subscriptions and streams that checks left open, even if the run was interrupted.
 	defer r.cleanUp(context.WithoutCancel(ctx))
-	if o.Emit != "" || o.emit != nil {
+	if o.emit != nil {
 		emitting, stop := context.WithCancel(ctx)
 		var emitter sync.WaitGroup
 		emitter.Go(func() { r.emitEvents(emitting) })
@@ -267,7 +278,7 @@ func Run(ctx context.Context, o Options) (*verdict.Report, error) {
 		case c.needs&needSlow != 0 && o.Slow:
 			slow = append(slow, c)
 			continue
-		case c.needs&needRestart != 0 && (o.Restart != "" || o.restart != nil):
+		case c.needs&needRestart != 0 && o.restart != nil:
 			restarts = append(restarts, c)
 			continue
 		}

@@ -241,7 +241,7 @@ func testWebhooksAlone(t *testing.T, fault string) {
 	}
 	o := n.options(n.wrong(w))
 	o.door = n.door(hookHost)
-	o.selectsCheck = func(c check) bool { return c.id == "SUB-1" || c.needs&needWitness != 0 }
+	o.selectsCheck = func(c check) bool { return c.name == "subscribe" || c.needs&needWitness != 0 }
 	passed := map[string]bool{}
 	for _, f := range judge(t, o).Findings {
 		passed[f.Name] = f.Outcome == verdict.Pass
@@ -264,7 +264,7 @@ func testWebhooksAlone(t *testing.T, fault string) {
 func TestSecretsStayOut(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		report := judge(t, wrong(t, wrongserver.Fault{Name: "endpoint-text-in-error", Webhook: true}))
+		report := judge(t, wrong(t, wrongserver.Fault{Name: "ttl-short-refused", Webhook: true}))
 		var b bytes.Buffer
 		_ = json.NewEncoder(&b).Encode(report)
 		_ = report.WriteJUnit(&b)

@@ -22,7 +22,7 @@ func (r *run) emitEvents(ctx context.Context) {
 		var next []*subject
 		for _, s := range types {
 			n := max(1, d.IntN(2*maxBurst)+1-maxBurst)
-			if err := r.runEmit(ctx, s.Name, n); err != nil && ctx.Err() == nil {
+			if err := r.o.emit(ctx, s.Name, n); err != nil && ctx.Err() == nil {
 				r.mu.Lock()
 				r.emitError = fmt.Errorf("--emit for %s: %w", s.Name, err)
 				r.mu.Unlock()
@@ -36,11 +36,8 @@ func (r *run) emitEvents(ctx context.Context) {
 }
 
 // runEmit runs the emit command, which emits n events of a type.
-func (r *run) runEmit(ctx context.Context, name string, n int) error {
-	if r.o.emit != nil {
-		return r.o.emit(name, n)
-	}
-	return runShell(ctx, r.o.Emit, r.o.pace.call, "MCPE_CONFORM_EVENT="+name, fmt.Sprintf("MCPE_CONFORM_N=%d", n))
+func (o *Options) runEmit(ctx context.Context, name string, n int) error {
+	return runShell(ctx, o.Emit, o.pace.call, "MCPE_CONFORM_EVENT="+name, fmt.Sprintf("MCPE_CONFORM_N=%d", n))
 }
 
 // quietf returns the error of a check for which no event occurred. It is unjudged unless the options allow that.

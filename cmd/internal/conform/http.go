@@ -58,8 +58,9 @@ func (l *httpLink) settle(revision, session string) {
 	l.revision, l.session = revision, session
 }
 
-func (l *httpLink) post(ctx context.Context, method, token string, body []byte) (*http.Response, error) {
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, l.url, bytes.NewReader(body))
+// do sends an HTTP request to the endpoint. method is the JSON-RPC method of its body.
+func (l *httpLink) do(ctx context.Context, verb, method, token string, body []byte) (*http.Response, error) {
+	r, err := http.NewRequestWithContext(ctx, verb, l.url, bytes.NewReader(body))
 	if err != nil {
 		return nil, err
 	}
@@ -93,7 +94,7 @@ func (l *httpLink) start(ctx context.Context, q request, body []byte) (*flow, er
 	case q.otherCaller:
 		token = l.other
 	}
-	res, err := l.post(ctx, q.method, token, body)
+	res, err := l.do(ctx, http.MethodPost, q.method, token, body)
 	if err != nil {
 		cancel()
 		return nil, err
@@ -195,7 +196,7 @@ func (l *httpLink) notify(ctx context.Context, method string, params map[string]
 
 // send posts a message that has no response, and returns the status and the body of the HTTP response.
 func (l *httpLink) send(ctx context.Context, method string, message []byte) (status int, body []byte, err error) {
-	res, err := l.post(ctx, method, l.token, message)
+	res, err := l.do(ctx, http.MethodPost, method, l.token, message)
 	if err != nil {
 		return 0, nil, err
 	}
@@ -212,15 +213,8 @@ func (l *httpLink) close() {
 	if session != "" {
 		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 		defer cancel()
-		if r, err := http.NewRequestWithContext(ctx, http.MethodDelete, l.url, nil); err == nil {
-			r.Header.Set(wire.HeaderSessionID, session)
-			r.Header.Set("User-Agent", useragent.Default())
-			if l.token != "" {
-				r.Header.Set("Authorization", "Bearer "+l.token)
-			}
-			if res, err := l.client.Do(r); err == nil {
-				res.Body.Close()
-			}
+		if res, err := l.do(ctx, http.MethodDelete, "", l.token, nil); err == nil {
+			res.Body.Close()
 		}
 	}
 	l.flows.Wait()

@@ -25,8 +25,6 @@ type request struct {
 	escapes bool
 	// within is how long the response may take. It is 0 for a stream.
 	within time.Duration
-	// quiet reports whether the request is not one of the current check.
-	quiet bool
 }
 
 // extensionCapabilities contains the capabilities of a client that supports the extension (CAP-3).

@@ -36,12 +36,13 @@ func (r *run) restart(ctx context.Context) (*restartState, error) {
 	}
 	if r.mainSubscription != nil {
 		again.callback = r.newCallback(echoes)
-		again.made, again.err = r.subscribeGranted(ctx, again.callback, nil)
+		outside := context.WithValue(ctx, checkKey{}, nil) // the subscription outlives the check
+		again.made, again.err = r.mustSubscribe(outside, r.hook, again.callback, nil)
 		if again.err == nil {
 			again.callback.await(ctx, 0, r.o.Wait, isOccurrence)
 		}
 	}
-	if err := r.runRestart(ctx); err != nil {
+	if err := r.o.restart(ctx); err != nil {
 		again.err = skipf("--restart: %v", err)
 		return again, again.err
 	}
@@ -64,14 +65,6 @@ func (r *run) repeatHandshake(ctx context.Context) error {
 		return r.handshake(ctx, wire.RevisionStateless, methodDiscover, nil)
 	}
 	return r.initialize(ctx)
-}
-
-// runRestart runs the restart command.
-func (r *run) runRestart(ctx context.Context) error {
-	if r.o.restart != nil {
-		return r.o.restart()
-	}
-	return runShell(ctx, r.o.Restart, r.o.pace.slow.restartTime)
 }
 
 func (r *run) pollAfterRestart(ctx context.Context) (again *restartState, x *exchange, page polledPage, err error) {
@@ -124,7 +117,7 @@ func checkRestartDelivers(ctx context.Context, r *run) error {
 	if _, ok := again.callback.await(ctx, 0, r.o.pace.slow.resumeTime, after); ok {
 		return nil
 	}
-	x, err := r.subscribeGranted(ctx, again.callback, nil)
+	x, err := r.mustSubscribe(ctx, r.hook, again.callback, nil)
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package conform
 
 import (
+	"context"
 	"net/http"
 	"slices"
 	"strings"
@@ -40,7 +41,7 @@ func TestRestart(t *testing.T) {
 				now := n.wrong(w)
 				o := n.options(http.HandlerFunc(func(out http.ResponseWriter, r *http.Request) { now.ServeHTTP(out, r) }))
 				o.door = n.door(hookHost)
-				o.restart = func() error {
+				o.restart = func(context.Context) error {
 					w.Change = tt.change
 					if tt.broken {
 						w.AllowHost = "nowhere.test"
@@ -70,8 +71,7 @@ func TestRestartCommand(t *testing.T) {
 		if strings.HasPrefix(command, "sleep") {
 			back = 20 * time.Millisecond // in which nothing is to come
 		}
-		r := &run{o: Options{Restart: command, pace: &pace{slow: &slowPace{restartTime: back}}}}
-		if err := r.runRestart(t.Context()); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+		if err := runShell(t.Context(), command, back); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", command, err)
 		}
 	}

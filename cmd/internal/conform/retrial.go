@@ -89,7 +89,7 @@ func (r *run) newStatusTrial(ctx context.Context, s *subject) *statusTrial {
 		t.left, t.refused[id] = t.left[1:], status
 		return status, nil
 	})
-	t.made, _ = r.subscribeQuietly(ctx, s, t.callback, nil)
+	t.made, _ = r.subscribe(ctx, s, t.callback, nil)
 	return t
 }
 
@@ -125,7 +125,7 @@ func (r *run) beginRetrial(ctx context.Context, work *sync.WaitGroup) {
 func (t *retrial) run(ctx context.Context, r *run, s *subject) {
 	c := t.callback
 	t.statuses = r.newStatusTrial(ctx, s)
-	x, err := r.subscribeQuietly(ctx, s, c, nil)
+	x, err := r.subscribe(ctx, s, c, nil)
 	if t.made = x; err != nil || x.answer.err != nil {
 		t.failure = "the server did not grant a subscription for it"
 		return
@@ -180,7 +180,7 @@ func (t *retrial) run(ctx context.Context, r *run, s *subject) {
 	if t.refreshed = refuse(503); t.refreshed == "" {
 		return
 	}
-	x, err = r.subscribeQuietly(ctx, s, c, nil)
+	x, err = r.subscribe(ctx, s, c, nil)
 	if err != nil || x.answer.err != nil {
 		return
 	}
@@ -219,7 +219,7 @@ func (t *retrial) pollWhileRefusing(ctx context.Context, r *run, s *subject) {
 // one continue.
 func (t *retrial) withholdResponse(ctx context.Context, r *run, s *subject) {
 	other := r.newCallback(echoes)
-	if x, err := r.subscribeQuietly(ctx, s, other, nil); err != nil || x.answer.err != nil {
+	if x, err := r.subscribe(ctx, s, other, nil); err != nil || x.answer.err != nil {
 		return
 	}
 	release, began := make(chan struct{}), make(chan struct{}, 1)

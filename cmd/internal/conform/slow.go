@@ -35,8 +35,7 @@ var slowChecks = []check{
 	{name: "rotation-end", id: "SUB-5", title: "The old secret stops signing some time after a rotation", needs: needSlow | needHook | needOccurred, run: checkGraceEnds},
 	{name: "retry-arrives", id: "HOOK-3", title: "A delivery that was refused once arrives", needs: needSlow | needHook | needOccurred, run: checkComesInTheEnd},
 	{name: "retry-backoff", id: "HOOK-3", title: "Attempts at a delivery that is always refused end or become rare", needs: needSlow | needHook | needOccurred, run: checkAttemptsEnd},
-	{name: "heartbeat-interval", id: "PUSH-4", title: "Heartbeats keep their interval under load", needs: needSlow | needPush, run: checkSteady},
-	{name: "stream-end", id: "PUSH-8", title: "A stream continues, or ends with its result", needs: needSlow | needPush, run: checkStreamLives},
+	{name: "heartbeat-interval", id: "PUSH-4", title: "A stream continues with heartbeats at their interval, or ends with its result", needs: needSlow | needPush, run: checkSteady},
 	{name: "held-long", id: "POLL-9", title: "The server responds in time to a poll with a long timeout", needs: needSlow | needPoll | needReplay, run: checkLongHold},
 	{name: "poll-cursor-old", id: "CUR-7", title: "A poll with an old cursor returns every later event, or sets truncated", needs: needSlow | needPoll | needReplay | needOccurred, run: checkOldCursor},
 }
@@ -62,16 +61,6 @@ func (r *run) runSlow(ctx context.Context, all []check, lacks []error) []verdict
 	return findings
 }
 
-// subscribeGranted subscribes a callback outside a check's exchanges and checks that the server grants it.
-func (r *run) subscribeGranted(ctx context.Context, c *callback, more map[string]any) (*exchange, error) {
-	x, err := r.subscribeQuietly(ctx, r.hook, c, more)
-	if err != nil {
-		return x, err
-	}
-	_, err = grantedID(x, false)
-	return x, err
-}
-
 // grantEnd returns the expiry time of a grant by this machine's clock. It uses the Date header to convert the server's
 // time.
 func (x *exchange) grantEnd() (time.Time, bool) {
@@ -87,7 +76,7 @@ func (x *exchange) grantEnd() (time.Time, bool) {
 
 // subscribeShortest subscribes with the shortest possible grant.
 func (r *run) subscribeShortest(ctx context.Context, c *callback) (x *exchange, ends time.Time, err error) {
-	x, err = r.subscribeGranted(ctx, c, map[string]any{"ttlMs": 1})
+	x, err = r.mustSubscribe(ctx, r.hook, c, map[string]any{"ttlMs": 1})
 	if err != nil {
 		return x, ends, err
 	}
@@ -111,7 +100,7 @@ func (c *callback) countPosts(from, to time.Time) (n int) {
 // checkGrantEnds compares a callback with another callback that has the default grant.
 func checkGrantEnds(ctx context.Context, r *run) error {
 	beside := r.newCallback(echoes)
-	if _, err := r.subscribeGranted(ctx, beside, nil); err != nil {
+	if _, err := r.mustSubscribe(ctx, r.hook, beside, nil); err != nil {
 		return err
 	}
 	c := r.newCallback(echoes)
@@ -143,7 +132,7 @@ func checkGrantEnds(ctx context.Context, r *run) error {
 
 func checkOutlives(ctx context.Context, r *run) error {
 	beside, c := r.newCallback(echoes), r.newCallback(echoes)
-	if _, err := r.subscribeGranted(ctx, beside, nil); err != nil {
+	if _, err := r.mustSubscribe(ctx, r.hook, beside, nil); err != nil {
 		return err
 	}
 	x, ends, err := r.subscribeShortest(ctx, c)
@@ -171,11 +160,11 @@ func checkOutlives(ctx context.Context, r *run) error {
 
 func checkGraceEnds(ctx context.Context, r *run) error {
 	c := r.newCallback(echoes)
-	if _, err := r.subscribeGranted(ctx, c, nil); err != nil {
+	if _, err := r.mustSubscribe(ctx, r.hook, c, nil); err != nil {
 		return err
 	}
 	r.rotate(c)
-	x, err := r.subscribeGranted(ctx, c, nil)
+	x, err := r.mustSubscribe(ctx, r.hook, c, nil)
 	if err != nil {
 		return err
 	}
@@ -196,7 +185,7 @@ func checkGraceEnds(ctx context.Context, r *run) error {
 func (r *run) keepRefreshing(ctx context.Context, c *callback) bool {
 	end := time.Now().Add(r.o.pace.slow.watch)
 	for time.Now().Before(end) && ctx.Err() == nil {
-		x, err := r.subscribeGranted(ctx, c, nil)
+		x, err := r.mustSubscribe(ctx, r.hook, c, nil)
 		next := end
 		if ends, ok := x.grantEnd(); err == nil && ok {
 			next = time.Now().Add(time.Until(ends) * 2 / 3)
@@ -224,7 +213,7 @@ func (r *run) refuseFirst(ctx context.Context, c *callback, says func(attempt in
 		}
 		return 0, nil
 	})
-	x, err := r.subscribeGranted(ctx, c, nil)
+	x, err := r.mustSubscribe(ctx, r.hook, c, nil)
 	if err != nil {
 		return "", x, err
 	}
@@ -285,33 +274,32 @@ func median(list []time.Duration) time.Duration {
 	return list[len(list)/2]
 }
 
-// recordHeartbeats follows a stream until the watch ends, and returns the time of each heartbeat.
-func (r *run) recordHeartbeats(ctx context.Context) (f *flow, active *exchange, beats []time.Time, err error) {
-	f, active, ok := r.streamQuietly(ctx, r.push.params(map[string]any{"cursor": nil}))
+// checkSteady follows a stream until the watch ends. It fails if the stream is silent for longer than a client would wait,
+// or ends without its result. It advises against uneven heartbeats.
+func checkSteady(ctx context.Context, r *run) error {
+	f, x, ok := r.streamQuietly(ctx, r.push.params(map[string]any{"cursor": nil}))
 	if !ok {
-		return nil, nil, nil, skipf("a stream was not opened")
+		return skipf("a stream was not opened")
 	}
+	defer f.stop()
 	watching, cancel := context.WithTimeout(ctx, r.o.pace.slow.watch)
 	defer cancel()
+	var beats []time.Time
 	f.await(watching, func(m message) bool {
 		if m.method == wire.NotificationHeartbeat {
 			beats = append(beats, time.Now())
 		}
 		return m.isResponse()
 	})
-	return f, active, beats, nil
-}
-
-// checkSteady fails if a stream is silent for longer than a client would wait. It advises against uneven heartbeats.
-func checkSteady(ctx context.Context, r *run) error {
-	f, x, beats, err := r.recordHeartbeats(ctx)
-	if err != nil {
-		return err
-	}
-	defer f.stop()
 	end := time.Now()
-	if _, ended, _ := f.messages(); ended || ctx.Err() != nil {
-		return skipf("the stream ended")
+	kept, ended, broken := f.messages()
+	switch {
+	case ctx.Err() != nil:
+		return verdict.ErrRunEnded
+	case ended && slices.ContainsFunc(kept, message.isResponse):
+		return nil
+	case ended:
+		return x.violation("the stream to live for "+r.o.pace.slow.watch.String()+", or to end with its result", "its end without one: %v", broken)
 	}
 	f.mu.Lock()
 	dropped := f.dropped > 0
@@ -340,26 +328,6 @@ func checkSteady(ctx context.Context, r *run) error {
 	return nil
 }
 
-func checkStreamLives(ctx context.Context, r *run) error {
-	f, x, _, err := r.recordHeartbeats(ctx)
-	if err != nil {
-		return err
-	}
-	defer f.stop()
-	kept, ended, broken := f.messages()
-	if ctx.Err() != nil {
-		return verdict.ErrRunEnded
-	}
-	if ended && !slices.ContainsFunc(kept, message.isResponse) {
-		why := "it ended without"
-		if broken != nil {
-			why = broken.Error()
-		}
-		return x.violation("the stream to live for "+r.o.pace.slow.watch.String()+", or to end with its result", "%s", why)
-	}
-	return nil
-}
-
 // checkLongHold requests a long hold at a cursor without later events.
 func checkLongHold(ctx context.Context, r *run) error {
 	hold := r.o.pace.slow.hold
@@ -371,7 +339,7 @@ func checkLongHold(ctx context.Context, r *run) error {
 		if !first {
 			params["timeoutMs"] = left.Milliseconds()
 		}
-		x, err := r.send(ctx, request{method: wire.MethodPoll, params: r.poll.params(params), within: left + r.o.pace.slow.maxLate/4, quiet: true})
+		x, err := r.send(ctx, request{method: wire.MethodPoll, params: r.poll.params(params), within: left + r.o.pace.slow.maxLate/4})
 		if err != nil && err != errLimited && ctx.Err() == nil {
 			return x.violation("an answer by timeoutMs", "%v", err)
 		}

@@ -1,6 +1,7 @@
 package conform
 
 import (
+	"context"
 	"testing"
 	"testing/synctest"
 
@@ -13,7 +14,7 @@ func TestSlowRight(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		o := wrong(t, wrongserver.Fault{Webhook: true, Slow: true})
-		o.restart = func() error { return nil }
+		o.restart = func(context.Context) error { return nil }
 		o.selectsCheck = func(c check) bool { return c.needs&(needSlow|needRestart) != 0 || c.name == "subscribe" }
 		tried := 0
 		for _, f := range judge(t, o).Findings {

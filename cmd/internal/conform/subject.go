@@ -26,7 +26,7 @@ type subject struct {
 	invalid []json.RawMessage
 	// variants holds valid arguments that differ from args in one member.
 	variants []json.RawMessage
-	// otherArgs holds other valid arguments, or nil if none were found.
+	// otherArgs holds valid arguments with as many more members as possible, or is nil if none were found.
 	otherArgs map[string]json.RawMessage
 	// payload returns nil if payloadSchema cannot be used. It compiles the schema for the first occurrence because most
 	// event types never occur.
@@ -55,41 +55,24 @@ func (s *subject) has(mode string) bool { return s != nil && slices.Contains(s.D
 // maxPages is the maximum number of pages to read from events/list.
 const maxPages = 100
 
+// maxTypes is the maximum number of event types to use.
+const maxTypes = 1000
+
 // readCatalog reads the valid event types from events/list. Checks report invalid ones.
 func (r *run) readCatalog(ctx context.Context) error {
-	params := map[string]any{}
-	for range maxPages {
-		x, err := r.call(ctx, wire.MethodList, params)
-		if r.listed == nil {
-			r.listed = x
+	r.entries, r.listFault = r.readList(ctx)
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	standard, _ := wire.EventsCapabilities(r.capabilities)
+	if isKind(r.listed, wire.MethodNotFound) && len(standard) == 0 {
+		return &Unreachable{fmt.Errorf("%s is an MCP server without events", r.o.Target)}
+	}
+	for _, e := range r.entries {
+		if d, err := wire.DecodeDescriptor(e.raw); err == nil && d.Name != "" && len(r.types) < maxTypes {
+			r.names[d.Name] = true
+			r.types = append(r.types, newSubject(d))
 		}
-		if err != nil {
-			if ctx.Err() != nil {
-				return ctx.Err()
-			}
-			return nil
-		}
-		if x.answer.err != nil {
-			standard, _ := wire.EventsCapabilities(r.capabilities)
-			if x.answer.err.Code == wire.Sketch.Code(wire.MethodNotFound) && len(standard) == 0 {
-				return &Unreachable{fmt.Errorf("%s is an MCP server without events", r.o.Target)}
-			}
-			return nil
-		}
-		page, err := wire.DecodeListPage(x.answer.result)
-		if err != nil {
-			return nil
-		}
-		for _, raw := range page.Entries {
-			if d, err := wire.DecodeDescriptor(raw); err == nil && d.Name != "" && len(r.types) < 1000 {
-				r.names[d.Name] = true
-				r.types = append(r.types, newSubject(d))
-			}
-		}
-		if page.NextCursor == "" {
-			return nil
-		}
-		params = map[string]any{"cursor": page.NextCursor}
 	}
 	return nil
 }
@@ -102,8 +85,7 @@ func newSubject(d wire.Descriptor) *subject {
 				s.args = v
 			}
 		}
-		s.variants, s.invalid = variedArguments(in, d.InputSchema, s.args)
-		s.otherArgs = otherArguments(in, d.InputSchema, s.args)
+		s.vary(in)
 	}
 	s.payload = sync.OnceValue(func() *validate.Schema {
 		payload, _ := validate.Compile(d.PayloadSchema)
@@ -115,21 +97,21 @@ func newSubject(d wire.Descriptor) *subject {
 // maxVaried is the maximum number of valid and of invalid arguments to try with each method.
 const maxVaried = 24
 
-// variedArguments returns arguments that differ from fits in one member, by whether the schema accepts them. Members
-// have another type, a number as text, a value in or out of range, a word in or outside the enum, or are missing or
-// unknown.
-func variedArguments(in *validate.Schema, schema, fits json.RawMessage) (valid, invalid []json.RawMessage) {
-	if in.Validate(fits) != nil {
-		return nil, nil
+// vary sets arguments that differ from args in one member, by whether the schema accepts them. Members have another type,
+// a number as text, a value in or out of range, a word in or outside the enum, or are missing or unknown.
+func (s *subject) vary(in *validate.Schema) {
+	if in.Validate(s.args) != nil {
+		return
 	}
+	others := objectOf(s.args)
 	var root struct {
 		Properties map[string]json.RawMessage `json:"properties"`
 	}
-	_ = json.Unmarshal(schema, &root)
+	_ = json.Unmarshal(s.InputSchema, &root)
 	try := func(name string, value json.RawMessage) {
-		args := objectOf(fits)
+		args := objectOf(s.args)
 		if args == nil {
-			args = map[string]json.RawMessage{}
+			return
 		}
 		if value == nil {
 			if args[name] == nil {
@@ -139,9 +121,15 @@ func variedArguments(in *validate.Schema, schema, fits json.RawMessage) (valid, 
 		} else {
 			args[name] = value
 		}
-		list, varied := &valid, json.RawMessage(encode(args))
+		list, varied := &s.variants, json.RawMessage(encode(args))
 		if in.Validate(varied) != nil {
-			list = &invalid
+			list = &s.invalid
+		} else if others[name] == nil && value != nil {
+			if others[name] = value; in.Validate(encode(others)) != nil {
+				delete(others, name)
+			} else {
+				s.otherArgs = others
+			}
 		}
 		if len(*list) < maxVaried {
 			*list = append(*list, varied)
@@ -162,7 +150,6 @@ func variedArguments(in *validate.Schema, schema, fits json.RawMessage) (valid, 
 	for _, name := range names {
 		try(name, nil)
 	}
-	return valid, invalid
 }
 
 // edgeValues returns values at and just outside the bounds of a schema, and the words of its enum and similar ones.
@@ -193,33 +180,6 @@ func edgeValues(schema json.RawMessage) (values []any) {
 		values = append(values, strings.ToUpper(word), strings.ToLower(word), word+" ", "")
 	}
 	return values
-}
-
-// otherArguments returns valid arguments that differ from the arguments fits in as many members as possible.
-func otherArguments(in *validate.Schema, schema, fits json.RawMessage) map[string]json.RawMessage {
-	var root struct {
-		Properties map[string]json.RawMessage `json:"properties"`
-	}
-	_ = json.Unmarshal(schema, &root)
-	args, found := objectOf(fits), false
-	if args == nil || in.Validate(fits) != nil {
-		return nil
-	}
-	for _, name := range slices.Sorted(maps.Keys(root.Properties)) {
-		value, ok := sample.Value(root.Properties[name])
-		if _, there := args[name]; there || !ok {
-			continue
-		}
-		if args[name] = value; in.Validate(encode(args)) != nil {
-			delete(args, name)
-			continue
-		}
-		found = true
-	}
-	if !found {
-		return nil
-	}
-	return args
 }
 
 // chooseSubject selects the event type that the options name, before any occurrences are known.

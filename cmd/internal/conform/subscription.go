@@ -32,7 +32,7 @@ func (r *run) subscribe(ctx context.Context, s *subject, c *callback, more map[s
 	return r.call(ctx, wire.MethodSubscribe, r.subscription(s, c, more))
 }
 
-// mustSubscribe subscribes a callback for a check and checks that the server grants it.
+// mustSubscribe subscribes a callback and checks that the server grants it.
 func (r *run) mustSubscribe(ctx context.Context, s *subject, c *callback, more map[string]any) (*exchange, error) {
 	x, err := r.subscribe(ctx, s, c, more)
 	if err == nil {
@@ -41,9 +41,27 @@ func (r *run) mustSubscribe(ctx context.Context, s *subject, c *callback, more m
 	return x, err
 }
 
-// subscribeQuietly calls events/subscribe outside a check's exchanges.
-func (r *run) subscribeQuietly(ctx context.Context, s *subject, c *callback, more map[string]any) (*exchange, error) {
-	return r.sendQuietly(ctx, wire.MethodSubscribe, r.subscription(s, c, more))
+// subscribeNew subscribes a new callback to the webhook type under test, and checks that the server grants it.
+func (r *run) subscribeNew(ctx context.Context, more map[string]any) (c *callback, x *exchange, id string, err error) {
+	c = r.newCallback(echoes)
+	if x, err = r.subscribe(ctx, r.hook, c, more); err == nil {
+		id, err = grantedID(x, false)
+	}
+	return c, x, id, err
+}
+
+// endOpened ends the subscriptions that the current check created, but that of the main callback. Other checks examine
+// how a server does so.
+func (r *run) endOpened(ctx context.Context) {
+	r.mu.Lock()
+	opened := r.opened
+	r.opened = nil
+	r.mu.Unlock()
+	for _, key := range opened {
+		if r.mainSubscription == nil || key["delivery"].(map[string]any)["url"] != r.mainSubscription.callback.url {
+			_, _ = r.call(ctx, wire.MethodUnsubscribe, key)
+		}
+	}
 }
 
 // subscription returns the parameters of an events/subscribe request and records its key.
@@ -129,13 +147,6 @@ func grantedID(x *exchange, endless bool) (string, error) {
 	}
 	_, err = boolMember(x, in, "truncated")
 	return id, err
-}
-
-// subscribeNew subscribes a new callback and returns the exchange.
-func (r *run) subscribeNew(ctx context.Context) (*callback, *exchange, error) {
-	c := r.newCallback(echoes)
-	x, err := r.subscribe(ctx, r.hook, c, nil)
-	return c, x, err
 }
 
 // summary describes a post in a few words.

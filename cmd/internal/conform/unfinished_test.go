@@ -2,6 +2,7 @@ package conform
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"io"
 	"net/http"
@@ -62,7 +63,7 @@ func TestQuiet(t *testing.T) {
 		"deaf":    {change: func(o *Options, s *wrongserver.Server) { o.door, o.emit = nil, emitTicks(s) }, says: "webhooks need a receiver: --listen (--allow-quiet accepts that)", passes: true},
 		"emits":   {change: func(o *Options, s *wrongserver.Server) { o.emit = emitTicks(s) }, passes: true},
 		"fails": {change: func(o *Options, _ *wrongserver.Server) {
-			o.emit, o.door = func(string, int) error { return errors.New("exit status 3") }, nil
+			o.emit, o.door = func(context.Context, string, int) error { return errors.New("exit status 3") }, nil
 			o.selectsCheck = func(c check) bool { return c.name == "poll-occurrence" }
 		}, says: quiet + "; --emit for hook: exit status 3 (--allow-quiet accepts that)"},
 	} {
@@ -92,8 +93,8 @@ func TestQuiet(t *testing.T) {
 }
 
 // emitTicks returns the emit command of a server that emits only ticks.
-func emitTicks(s *wrongserver.Server) func(string, int) error {
-	return func(name string, n int) error {
+func emitTicks(s *wrongserver.Server) func(context.Context, string, int) error {
+	return func(_ context.Context, name string, n int) error {
 		if name == "tick" {
 			s.Emit(n)
 		}

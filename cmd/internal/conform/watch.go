@@ -50,7 +50,7 @@ func (r *run) watchTypes(ctx context.Context) *sync.WaitGroup {
 			m, _ := f.await(waiting, func(message) bool { return true })
 			cancel()
 			if x.answer = m; m.isResponse() {
-				r.noteRefusal(q, x)
+				r.noteRefusal(ctx, q, x)
 			}
 			if r.bar(wire.ModePush, x) {
 				continue
@@ -97,7 +97,7 @@ func (r *run) followType(ctx context.Context, s *subject) {
 		if !s.replay {
 			params["timeoutMs"] = 2000
 		}
-		x, err := r.sendQuietly(ctx, wire.MethodPoll, s.params(params))
+		x, err := r.call(ctx, wire.MethodPoll, s.params(params))
 		var result struct {
 			Events     []json.RawMessage `json:"events"`
 			Cursor     *string           `json:"cursor"`

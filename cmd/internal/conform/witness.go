@@ -38,9 +38,6 @@ type witness struct {
 	made      *exchange
 	// lastID is the last eventId of the window. Later events are not compared. It is "" while the window is open.
 	lastID string
-	// truncatedNew is a truncated response to a poll from a new cursor, if an older cursor still worked or another new
-	// cursor also failed.
-	truncatedNew *exchange
 	// seamTrack is a stream that was opened at a cursor and then received live events up to seamEnd. It is nil if no
 	// event occurred.
 	seamTrack *track
@@ -80,7 +77,7 @@ func (t *track) add(o occurrence) {
 
 // streamQuietly opens a stream outside a check's exchanges and waits for the active notification. The caller stops it.
 func (r *run) streamQuietly(ctx context.Context, params map[string]any) (*flow, *exchange, bool) {
-	f, x, err := r.firstMessage(ctx, request{method: wire.MethodStream, params: params, quiet: true})
+	f, x, err := r.firstMessage(ctx, request{method: wire.MethodStream, params: params})
 	if err == nil && x.answer.method == wire.NotificationActive {
 		return f, x, true
 	}
@@ -165,7 +162,7 @@ func (w *witness) follow(ctx context.Context, hooks bool) {
 	if s.has(wire.ModeWebhook) && hooks {
 		for _, name := range []string{"webhooks", "webhooks of another callback"} {
 			c := r.newCallback(echoes)
-			x, err := r.subscribeQuietly(ctx, s, c, nil)
+			x, err := r.subscribe(ctx, s, c, nil)
 			if err != nil || x.answer.err != nil {
 				break
 			}
@@ -248,18 +245,7 @@ func (w *witness) follow(ctx context.Context, hooks bool) {
 			return true
 		}
 		x, result, ok := w.poll(ctx, cursor, 0)
-		if ok && result.Truncated {
-			// If an older cursor works, retention is not the reason.
-			if _, older, good := w.poll(ctx, s.first, 0); good && s.first != nil && !older.Truncated && w.truncatedNew == nil {
-				w.truncatedNew = x
-			}
-			if _, anew, good := w.poll(ctx, nil, 0); good && anew.Cursor != nil && w.truncatedNew == nil {
-				if again, same, ok := w.poll(ctx, anew.Cursor, 0); ok && same.Truncated {
-					w.truncatedNew = again
-				}
-			}
-		}
-		if !ok || result.Truncated && w.truncatedNew == nil {
+		if !ok || result.Truncated {
 			return false
 		}
 		for _, raw := range result.Events {
@@ -375,7 +361,7 @@ func (w *witness) poll(ctx context.Context, cursor *string, size int64) (*exchan
 // pollQuietly polls a type outside a check's exchanges.
 func (r *run) pollQuietly(ctx context.Context, s *subject, params map[string]any) (*exchange, polledPage, error) {
 	var page polledPage
-	x, err := r.sendQuietly(ctx, wire.MethodPoll, s.params(params))
+	x, err := r.call(ctx, wire.MethodPoll, s.params(params))
 	if err == nil {
 		err = x.result(&page)
 	}

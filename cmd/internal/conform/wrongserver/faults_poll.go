@@ -93,7 +93,7 @@ var pollFaults = []Fault{
 		Also: []string{"held-wakes", "poll-repeat", "poll-max-events", "stream-replay", "active-cursor-next", "stream-cursor-next", "heartbeat-cursor-next", "poll-cursor-next"}},
 	{Name: "timestamp-of-reading", Checks: []string{"modes-content"}},
 	{Name: "first-poll-ahead",
-		Checks: []string{"poll-cursor-fresh", "poll-cursor-next"},
+		Checks: []string{"poll-cursor-fresh"},
 		Also:   []string{"poll-cursor-evicted", "poll-repeat"}},
 	{Name: "poll-cursor-quiet-stuck", Checks: []string{"poll-cursor-quiet"}},
 	{Name: "heartbeat-cursor-quiet-stuck", Checks: []string{"heartbeat-cursor-quiet"}},

@@ -11,7 +11,7 @@ var slowFaults = []Fault{
 	{Name: "retry-no-pause", Webhook: true, Slow: true,
 		Checks: []string{"retry-pause", "retry-backoff"}, Also: []string{"rotation-end"}},
 	{Name: "heartbeats-stop", Slow: true, Checks: []string{"heartbeat-interval"}},
-	{Name: "streams-break-off", Slow: true, Checks: []string{"stream-end"}},
+	{Name: "streams-break-off", Slow: true, Checks: []string{"heartbeat-interval"}},
 	{Name: "held-poll-never-ends", Slow: true,
 		Checks: []string{"poll-timeout", "held-timeout", "held-wakes", "held-long"}},
 	{Name: "old-cursors-errors", Slow: true, Checks: []string{"poll-cursor-old"}},

@@ -152,7 +152,7 @@ func (s *Server) checkSubscribe(c call) (webhook.Secret, error) {
 		return none, s32602
 	case c.principal == "" && !s.is("anonymous-subscribes"):
 		return none, newRefusal(wire.Forbidden, nil)
-	case d.Mode != wire.ModeWebhook && d.Mode != "" && typeModes[c.stringParam("name")] != nil:
+	case d.Mode != wire.ModeWebhook && d.Mode != "" && !s.is("mode-any") && typeModes[c.stringParam("name")] != nil:
 		return none, newRefusal(wire.Unsupported, map[string]string{"feature": "deliveryMode", "value": d.Mode})
 	}
 	if s.is("url-first") && !s.isAllowed(d.URL) {
