@@ -51,8 +51,8 @@ func (w way) read(ctx context.Context, r *run, s *subject, params map[string]any
 		return x, nil, err
 	}
 	c.await(ctx, 0, most, func(p post) bool { return isOccurrence(p) && done((occurrence{raw: p.body}).eventID()) })
-	_, err = r.unsubscribe(ctx, s, c)
-	return x, c.occurrences(x), err
+	r.endOpened(ctx)
+	return x, c.occurrences(x), nil
 }
 
 // polledOccurrences returns the occurrences in the response to a poll.
@@ -74,16 +74,10 @@ func (r *run) readStream(ctx context.Context, s *subject, params map[string]any,
 	defer f.stop()
 	waiting, cancel := context.WithTimeout(ctx, most)
 	defer cancel()
-	var list []occurrence
 	f.await(waiting, func(m message) bool {
-		if m.method != wire.NotificationEvent {
-			return false
-		}
-		o := occurrence{m.params, &exchange{request: x.request, answer: m}}
-		list = append(list, o)
-		return done(o.eventID())
+		return m.method == wire.NotificationEvent && done((occurrence{raw: m.params}).eventID())
 	})
-	return x, list, nil
+	return x, f.occurrences(x.request), nil
 }
 
 // checkFromNow begins without a cursor, which must not return events that had come before.

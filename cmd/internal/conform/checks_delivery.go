@@ -201,18 +201,13 @@ func checkUnsubscribeRefused(ctx context.Context, r *run) error {
 	if !came {
 		return skipf("nothing was delivered within %v", r.o.Wait)
 	}
-	// Wait slightly longer than an earlier retry took.
 	wait := max(r.o.pace.quiet, nextTick)
 	if r.retrial != nil {
 		select {
 		case <-r.retrial.done:
+			wait = r.retrial.retryTime(r)
 		case <-ctx.Done():
 			return verdict.ErrRunEnded
-		}
-		for _, id := range r.retrial.refused503 {
-			if list := r.retrial.callback.postsOf(id); len(list) > 1 {
-				wait = max(wait, min(2*list[1].at.Sub(list[0].at), r.o.Wait))
-			}
 		}
 	}
 	answered := time.Now()

@@ -11,19 +11,6 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
-func checkTTLForm(ctx context.Context, r *run) error {
-	for _, ttl := range []any{"long", "60000", 1.5, true} {
-		x, err := r.subscribe(ctx, r.hook, r.mainSubscription.callback, map[string]any{"ttlMs": ttl})
-		if err != nil {
-			return err
-		}
-		if err := r.expectError(x, wire.InvalidParams); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 func checkStatus(ctx context.Context, r *run) error {
 	x, err := r.mustSubscribe(ctx, r.hook, r.mainSubscription.callback, nil)
 	if err != nil {

@@ -2,7 +2,6 @@ package conform
 
 import (
 	"context"
-	"encoding/json"
 	"slices"
 	"time"
 
@@ -184,16 +183,9 @@ func (r *run) holdPoll(ctx context.Context, end time.Time) (held bool, err error
 // that start at the cursor of its response also count as events of the long poll. woken reports whether the normal
 // polls returned an event.
 func (r *run) compareHeld(ctx context.Context, got heldAnswer, at string) (woken bool, err error) {
-	if got.err != nil || got.x.answer.err != nil {
-		return false, skipf("the poll that was held was not answered with a page") // the check of POLL-9 covers that
-	}
-	var page struct {
-		Events    []json.RawMessage `json:"events"`
-		Cursor    *string           `json:"cursor"`
-		Truncated bool              `json:"truncated"`
-	}
-	if json.Unmarshal(got.x.answer.result, &page) != nil || page.Cursor == nil || page.Truncated {
-		return false, skipf("the answer to the poll that was held has no cursor to go on from, or is truncated")
+	var page polledPage
+	if got.err != nil || got.x.result(&page) != nil || page.Cursor == nil || page.Truncated {
+		return false, skipf("the poll that was held was not answered with a page that has a cursor, or is truncated") // the check of POLL-9 covers that
 	}
 	// The order matters because only the second poll can return events that occurred between the two.
 	want := r.idsAfter(ctx, r.poll, at)
@@ -201,8 +193,8 @@ func (r *run) compareHeld(ctx context.Context, got heldAnswer, at string) (woken
 	if want == nil || then == nil {
 		return false, skipf("a poll after it was not answered with a page, or was truncated")
 	}
-	for _, raw := range page.Events {
-		then = append(then, (occurrence{raw: raw}).eventID())
+	for _, o := range polledOccurrences(got.x) {
+		then = append(then, o.eventID())
 	}
 	for _, id := range want {
 		if !slices.Contains(then, id) {

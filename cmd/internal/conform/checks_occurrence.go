@@ -265,22 +265,17 @@ func checkOwn(_ context.Context, r *run) error {
 
 // expectFirst opens a stream at the cursor and checks that the given occurrence is the first to arrive.
 func (r *run) expectFirst(ctx context.Context, cursor, id string) (*exchange, error) {
-	f, x, err := r.openActive(ctx, r.push, map[string]any{"cursor": cursor})
-	if err != nil {
-		return x, err
+	x, list, err := r.readStream(ctx, r.push, map[string]any{"cursor": cursor}, r.o.pace.call/2, func(string) bool { return true })
+	if err == nil {
+		err = r.expectKept(ctx, r.push, cursor, x, x.answer.params)
 	}
-	defer f.stop()
-	if err := r.expectKept(ctx, r.push, cursor, x, x.answer.params); err != nil {
+	switch {
+	case err != nil:
 		return x, err
-	}
-	waiting, cancel := context.WithTimeout(ctx, r.o.pace.call/2)
-	defer cancel()
-	m, ok := f.await(waiting, func(m message) bool { return m.method == wire.NotificationEvent })
-	if !ok {
+	case len(list) == 0:
 		return x, x.violation("the occurrence "+id, "none")
-	}
-	if got := (occurrence{raw: m.params}).eventID(); got != id {
-		return x, (&exchange{request: x.request, answer: m}).violation("the occurrence "+id+" first", "%s", wire.Shown(got))
+	case list[0].eventID() != id:
+		return x, list[0].violation("the occurrence "+id+" first", "%s", wire.Shown(list[0].eventID()))
 	}
 	return x, nil
 }

@@ -12,7 +12,7 @@ var pollChecks = []check{
 	{name: "poll-result", id: "POLL-2", title: "The result of a poll has all members", needs: needPoll, run: checkPollShape},
 	{name: "poll-cursors", id: "CUR-3", title: "A type always returns cursors, or never", needs: needPoll, run: checkCursorsAlways},
 	{name: "poll-max-events-zero", id: "POLL-4", title: "A maxEvents below 1 fails with InvalidParams",
-		needs: needPoll, run: refusedParams("maxEvents", 0, -1, -1<<40, "x", "5", 1.5, true)},
+		needs: needPoll, run: refusedParams(pollWay, "maxEvents", 0, -1, -1<<40, "x", "5", 1.5, true)},
 	{name: "poll-max-events-large", id: "POLL-4", title: "A large maxEvents does not fail", needs: needPoll, run: acceptedParams("maxEvents", 1_000_000_000, int64(1)<<40)},
 	{name: "poll-cursor-fresh", id: "CUR-4", title: "A new cursor is not truncated", needs: needPoll | needReplay, run: checkFresh},
 	{name: "poll-has-more", id: "POLL-4", title: "A page after hasMore contains events", needs: needPoll | needReplay, run: checkMore},
@@ -133,10 +133,11 @@ func checkCursorsAlways(ctx context.Context, r *run) error {
 }
 
 // refusedParams returns a check that the server rejects each value of a parameter with InvalidParams.
-func refusedParams(name string, values ...any) func(context.Context, *run) error {
+func refusedParams(w way, name string, values ...any) func(context.Context, *run) error {
 	return func(ctx context.Context, r *run) error {
+		s := r.subject(w.needs)
 		for _, v := range values {
-			if err := pollWay.expectRefused(ctx, r, wire.InvalidParams, nil, r.poll.params(map[string]any{"cursor": r.poll.first, name: v})); err != nil {
+			if err := w.expectRefused(ctx, r, wire.InvalidParams, nil, s.params(map[string]any{"cursor": s.first, name: v})); err != nil {
 				return err
 			}
 		}

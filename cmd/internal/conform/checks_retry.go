@@ -33,7 +33,7 @@ var retryChecks = []check{
 func checkStatuses(ctx context.Context, r *run, t *retrial) error {
 	end := time.Now().Add(r.o.Wait)
 	for {
-		pauses, single := t.statuses.pauses()
+		pauses, single := t.statuses.pauses(t.statuses.refusedIDs())
 		if len(pauses) == 0 {
 			return skipf("no event was delivered again")
 		}
@@ -78,7 +78,7 @@ func checkDeliveryRedirect(_ context.Context, _ *run, t *retrial) error {
 	if list := t.statuses.next.receivedPosts(); len(list) > 0 {
 		return list[0].exchange(t.statuses.made).violation("no request to where the callback redirects", "%s", list[0].summary())
 	}
-	if pauses, single := t.statuses.pauses(); len(pauses)+len(single) == 0 {
+	if pauses, single := t.statuses.pauses(t.statuses.refusedIDs()); len(pauses)+len(single) == 0 {
 		return skipf("nothing was delivered that could be redirected")
 	}
 	return nil
@@ -128,18 +128,13 @@ func checkNotHeld(_ context.Context, _ *run, t *retrial) error {
 }
 
 func checkPauses(_ context.Context, r *run, t *retrial) error {
-	var pauses []time.Duration
-	var last post
-	for _, id := range t.refused503 {
-		if list := t.callback.postsOf(id); len(list) > 1 {
-			pauses, last = append(pauses, list[1].at.Sub(list[0].at)), list[1]
-		}
-	}
+	pauses, _ := t.callback.pauses(t.refused503)
 	if len(pauses) < 2 {
 		return skipf("fewer than two deliveries were tried again")
 	}
 	if usual := median(pauses); usual < r.o.pace.retry {
-		return last.exchange(t.made).violation("pauses of "+r.o.pace.retry.String()+" and more", "%v", usual.Round(time.Millisecond))
+		last := t.callback.postsOf(t.refused503[len(pauses)-1])
+		return last[len(last)-1].exchange(t.made).violation("pauses of "+r.o.pace.retry.String()+" and more", "%v", usual.Round(time.Millisecond))
 	}
 	return nil
 }
@@ -235,14 +230,7 @@ func checkFinal(ctx context.Context, r *run, t *retrial) error {
 	if t.refused413 == "" {
 		return skipf("nothing was delivered that could be refused")
 	}
-	// Wait longer than an earlier retry took.
-	took := r.o.pace.quiet
-	for _, id := range t.refused503 {
-		if list := t.callback.postsOf(id); len(list) > 1 {
-			took = max(took, 2*list[1].at.Sub(list[0].at))
-		}
-	}
-	pause(ctx, time.Until(t.rejectedAt.Add(min(took, r.o.Wait))))
+	pause(ctx, time.Until(t.rejectedAt.Add(t.retryTime(r))))
 	for id, status := range map[string]string{t.refused410: "410", t.refused413: "413"} {
 		if list := t.callback.postsOf(id); len(list) > 1 {
 			return list[1].exchange(t.made).violation("no further attempt after "+status, "one after %v", list[1].at.Sub(list[0].at).Round(time.Millisecond))

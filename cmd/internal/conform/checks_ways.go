@@ -187,13 +187,8 @@ func checkErrorOrder(ctx context.Context, r *run, w way, _ *draw.Source) error {
 }
 
 func checkMaxAgeInvalid(ctx context.Context, r *run, w way, d *draw.Source) error {
-	s := r.subject(w.needs)
-	for _, age := range append(draw.Some(d, 3, []any{"x", "1000", 1.5, true, []int{1}, -1 << 53, map[string]any{}}), -1) {
-		if err := w.expectRefused(ctx, r, wire.InvalidParams, nil, s.params(map[string]any{"cursor": s.first, "maxAgeMs": age})); err != nil {
-			return err
-		}
-	}
-	return nil
+	ages := draw.Some(d, 3, []any{"x", "1000", 1.5, true, []int{1}, -1 << 53, map[string]any{}})
+	return refusedParams(w, "maxAgeMs", append(ages, -1)...)(ctx, r)
 }
 
 // unknownMembers holds params that no method defines.

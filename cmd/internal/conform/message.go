@@ -68,11 +68,7 @@ func (q request) encode(revision string) []byte {
 
 // notification returns the JSON encoding of a notification.
 func notification(method string, params map[string]any) []byte {
-	return encode(struct {
-		JSONRPC string         `json:"jsonrpc"`
-		Method  string         `json:"method"`
-		Params  map[string]any `json:"params,omitempty"`
-	}{"2.0", method, params})
+	return request{method: method, params: params}.encode("")
 }
 
 // encode marshals v without escaping HTML characters, as in the specification's examples. It cannot fail because it

@@ -93,19 +93,33 @@ func (r *run) newStatusTrial(ctx context.Context, s *subject) *statusTrial {
 	return t
 }
 
-// pauses returns the time between the first two attempts at each refused event, and the events with a single attempt.
-func (t *statusTrial) pauses() (list []time.Duration, single []string) {
+// refusedIDs returns the eventIds of the events that were refused without Retry-After.
+func (t *statusTrial) refusedIDs() []string {
 	t.mu.Lock()
-	ids := slices.Sorted(maps.Keys(t.refused))
-	t.mu.Unlock()
+	defer t.mu.Unlock()
+	return slices.Sorted(maps.Keys(t.refused))
+}
+
+// pauses returns the time between the first two attempts at each event, and the events with a single attempt.
+func (c *callback) pauses(ids []string) (list []time.Duration, single []string) {
 	for _, id := range ids {
-		if posts := t.postsOf(id); len(posts) > 1 {
+		if posts := c.postsOf(id); len(posts) > 1 {
 			list = append(list, posts[1].at.Sub(posts[0].at))
 		} else {
 			single = append(single, id)
 		}
 	}
 	return list, single
+}
+
+// retryTime returns how long to wait for a further attempt, which is longer than the retries so far took.
+func (t *retrial) retryTime(r *run) time.Duration {
+	wait := max(r.o.pace.quiet, nextTick)
+	pauses, _ := t.callback.pauses(t.refused503)
+	for _, pause := range pauses {
+		wait = max(wait, min(2*pause, r.o.Wait))
+	}
+	return wait
 }
 
 // rejectionCount is the number of deliveries to reject in sequence.

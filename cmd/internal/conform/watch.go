@@ -97,19 +97,14 @@ func (r *run) followType(ctx context.Context, s *subject) {
 		if !s.replay {
 			params["timeoutMs"] = 2000
 		}
-		x, err := r.call(ctx, wire.MethodPoll, s.params(params))
-		var result struct {
-			Events     []json.RawMessage `json:"events"`
-			Cursor     *string           `json:"cursor"`
-			NextPollMs int64             `json:"nextPollMs"`
-		}
-		if err != nil || x.answer.err != nil || json.Unmarshal(x.answer.result, &result) != nil {
+		x, page, err := r.pollQuietly(ctx, s, params)
+		if err != nil {
 			return
 		}
 		s.mu.Lock()
-		for _, raw := range result.Events {
+		for _, o := range polledOccurrences(x) {
 			if len(s.seen) < 200 {
-				s.seen = append(s.seen, occurrence{raw, x})
+				s.seen = append(s.seen, o)
 			}
 		}
 		n := len(s.seen)
@@ -117,8 +112,8 @@ func (r *run) followType(ctx context.Context, s *subject) {
 		if n >= enough {
 			return
 		}
-		cursor = result.Cursor
-		pause(ctx, max(r.o.pace.poll, time.Duration(min(max(result.NextPollMs, 0), 1500))*time.Millisecond))
+		cursor = page.Cursor
+		pause(ctx, max(r.o.pace.poll, time.Duration(min(max(page.NextPollMs, 0), 1500))*time.Millisecond))
 	}
 }
 
@@ -134,11 +129,14 @@ func (s *subject) streamOccurrences() []occurrence {
 	if s.stream == nil {
 		return nil
 	}
-	var list []occurrence
-	kept, _, _ := s.stream.messages()
-	for _, m := range kept {
+	return s.stream.occurrences(s.opened)
+}
+
+// occurrences returns the occurrences that the flow has received as a stream, which the request opened.
+func (f *flow) occurrences(request []byte) (list []occurrence) {
+	for _, m := range mustMessages(f) {
 		if m.method == wire.NotificationEvent {
-			list = append(list, occurrence{m.params, &exchange{request: s.opened, answer: m}})
+			list = append(list, occurrence{m.params, &exchange{request: request, answer: m}})
 		}
 	}
 	return list

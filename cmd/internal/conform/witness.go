@@ -343,6 +343,8 @@ type polledPage struct {
 	Cursor    *string           `json:"cursor"`
 	Truncated bool              `json:"truncated"`
 	HasMore   bool              `json:"hasMore"`
+	// NextPollMs is the delay before the next poll that the server asks for.
+	NextPollMs int64 `json:"nextPollMs"`
 }
 
 // poll polls the witnessed type, and keeps the first poll that is not answered.

@@ -103,10 +103,8 @@ func (w *witness) replayStream(ctx context.Context, cursor, name string, advance
 	if advance != nil {
 		w.followLive(ctx, f, t, advance)
 	}
-	for _, m := range mustMessages(f) {
-		if m.method == wire.NotificationEvent {
-			t.add(occurrence{m.params, &exchange{request: x.request, answer: m}})
-		}
+	for _, o := range f.occurrences(x.request) {
+		t.add(o)
 	}
 	if name != "" {
 		// The cursors of replayed events give the stream's position.
