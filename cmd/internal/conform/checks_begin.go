@@ -134,8 +134,8 @@ func (r *run) earliest(ctx context.Context, s *subject, mode string) (cursor str
 	return *from, list[0], nil
 }
 
-// checkMaxAge begins at an early cursor with a maxAgeMs that excludes the first occurrence after it, and with one that
-// excludes nothing.
+// checkMaxAge begins at an early cursor with a maxAgeMs that excludes the first occurrence after it, and then with a
+// maxAgeMs that excludes nothing.
 func checkMaxAge(ctx context.Context, r *run, w way, _ *draw.Source) error {
 	s := r.subject(w.needs)
 	cursor, o, err := r.earliest(ctx, s, w.mode)

@@ -59,7 +59,7 @@ type Options struct {
 	// door is an open Receiver for tests. selectsCheck selects the checks to run in tests.
 	door         *peer.Door
 	selectsCheck func(check) bool
-	// restart runs Restart, and emit runs Emit. Tests replace them. They are nil if there is no command.
+	// restart runs Restart, and emit runs Emit. Tests replace them. Without a command, they are nil.
 	restart func(context.Context) error
 	emit    func(ctx context.Context, event string, n int) error
 	// dial and loopback replace the network in tests. dial connects to HTTP servers, and loopback opens a listener on

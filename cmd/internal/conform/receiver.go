@@ -39,7 +39,7 @@ type challengeAnswer struct {
 	status int
 	// body is the body of the response. The verb %s is replaced with the challenge as a JSON string.
 	body string
-	// reasons are the reasons that the server may give for its error. If there are none, any is allowed.
+	// reasons are the reasons that the server may give for its error. If it is empty, the server may give any reason.
 	reasons []wire.Category
 	// location is where a redirect leads. hangs withholds the response until the request ends.
 	location string
