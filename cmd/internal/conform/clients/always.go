@@ -58,6 +58,7 @@ const (
 	invalidCallback = "an invalid callback"
 	failedChallenge = "a failed challenge"
 	invalidSecret   = "an invalid secret"
+	acceptedForgery = "a forged delivery that the callback accepts"
 )
 
 // An oddity is the first request with a fault. got describes the fault.

@@ -134,7 +134,7 @@ func (s *stage) defaultReply(a *clientCall) reply {
 // unknownMembers returns members that no specification defines, if the scene adds them.
 func (s *stage) unknownMembers() string {
 	if s.addsUnknown {
-		return `,"x-nobody":{"knows":null},"eventid":5`
+		return `,"x-nobody":{"knows":null},"x-number":5`
 	}
 	return ""
 }

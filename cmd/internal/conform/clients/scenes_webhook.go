@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
+	"github.com/mcpe-gen/mcpe-gen/runtime/webhook"
 )
 
 // shortGrant is the grant in scenes that examine refreshes. A third of it is the allowance for a slow machine.
@@ -21,6 +22,8 @@ var webhookScenes = []scene{
 		{name: "unsubscribe", id: "CLI-5", title: "The client unsubscribes when it ends", advice: true, run: unsubscribed}}},
 	{name: "refresh-failure", mode: wire.ModeWebhook, grant: shortGrant, maxDuration: 90 * time.Second, turn: failRefreshes, background: awaitRepeatedRefresh,
 		checks: []check{{name: "refresh-failure", id: "CLI-5", title: "The client repeats a refresh that fails", run: expectContinuation}}},
+	{name: "delivery-forged", mode: wire.ModeWebhook, maxDuration: 30 * time.Second, background: sendForged, checks: []check{
+		{name: "delivery-forged", id: "CLI-5", title: "The client refuses deliveries with a wrong signature or an old timestamp", run: refusesForgeries}}},
 	{name: "delivery-control", mode: wire.ModeWebhook, maxDuration: 60 * time.Second, background: sendControl, checks: []check{
 		{name: "delivery-gap", id: "HOOK-7", title: "The client accepts a gap by webhook", run: expectTaken(wire.EnvelopeGap)},
 		{name: "delivery-gap-reported", id: "CLI-2", title: "The client reports a gap by webhook", advice: true, run: expectReport},
@@ -45,6 +48,39 @@ func finishAfterThree(ctx context.Context, s *stage) {
 	if s.waitUntil(ctx, func() bool { return len(s.eventRequests()) > 2 }) {
 		s.finishAfter(ctx, 300*time.Millisecond)
 	}
+}
+
+// sendForged repeats the first event with the signature of another secret, and as a message of six minutes ago.
+func sendForged(ctx context.Context, s *stage) {
+	if !s.emitFirst(ctx) {
+		return
+	}
+	a := s.lastRequest()
+	s.mu.Lock()
+	h := s.hooks[a.subscription().Delivery.URL]
+	s.mu.Unlock()
+	e, _, _ := s.entryAt(1)
+	for _, forged := range []struct {
+		what string
+		keys webhook.Ring
+		age  time.Duration
+	}{{"of another secret", webhook.NewRing(webhook.NewSecret()), 0}, {"of six minutes ago", h.keys, 6 * time.Minute}} {
+		status, _ := s.postSigned(ctx, h, forged.keys, time.Now().Add(-forged.age), e.id, []byte(s.occurrence(e, s.cursorAt(1))))
+		if status/100 == 2 {
+			s.mu.Lock()
+			s.noteOddity(acceptedForgery, fmt.Sprintf("%d to an event with a signature %s", status, forged.what), a)
+			s.mu.Unlock()
+		}
+	}
+	s.emit()
+	s.finishWhenRead(ctx)
+}
+
+func refusesForgeries(s *stage) error {
+	if err := expectContinuation(s); err != nil {
+		return err
+	}
+	return expectNoOddity(acceptedForgery, "4xx")(s)
 }
 
 // sendControl sends a gap between two events, and then a termination.

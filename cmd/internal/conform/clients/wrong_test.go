@@ -296,6 +296,15 @@ func (w *wrongClient) at(cursor json.RawMessage) {
 	w.cursor = cursor
 }
 
+// isFirst reports whether an id comes for the first time.
+func (w *wrongClient) isFirst(id string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	first := !w.seen[id]
+	w.seen[id] = true
+	return first
+}
+
 func (w *wrongClient) take(raw json.RawMessage) bool {
 	var e map[string]json.RawMessage
 	var id string
@@ -316,7 +325,7 @@ func (w *wrongClient) take(raw json.RawMessage) bool {
 	case "truncates-ids":
 		key = id[:min(len(id), 20)]
 	}
-	if w.seen[key] && !w.is("handles-repeats") || w.is("handles-nothing") {
+	if w.seen[key] && !w.is("handles-repeats", "identifies-by-webhook-id") || w.is("handles-nothing") {
 		return true
 	}
 	if w.order = append(w.order, key); w.is("remembers-ten-ids") && len(w.order) > 10 {

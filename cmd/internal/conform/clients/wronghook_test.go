@@ -14,6 +14,7 @@ import (
 
 	"github.com/mcpe-gen/mcpe-gen/internal/memnet"
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
+	"github.com/mcpe-gen/mcpe-gen/runtime/webhook"
 )
 
 func (w *wrongClient) hook(ctx context.Context) error {
@@ -28,7 +29,14 @@ func (w *wrongClient) hook(ctx context.Context) error {
 		delivery["url"] = "http://" + host + "/cb"
 	}
 	again := make(chan struct{}, 10)
-	server := &http.Server{Handler: http.HandlerFunc(func(out http.ResponseWriter, r *http.Request) { w.called(out, r, again) }),
+	verifier := webhook.Verifier{Tolerance: 5 * time.Minute}
+	if parsed, err := webhook.ParseSecret(delivery["secret"].(string)); err == nil {
+		verifier.Secrets = []webhook.Secret{parsed}
+	}
+	if w.is("accepts-old-deliveries") {
+		verifier.Tolerance = time.Hour
+	}
+	server := &http.Server{Handler: http.HandlerFunc(func(out http.ResponseWriter, r *http.Request) { w.called(out, r, verifier, again) }),
 		TLSConfig: memnet.ServerTLS()}
 	var serving sync.WaitGroup
 	serving.Go(func() { _ = server.ServeTLS(l, "", "") })
@@ -120,8 +128,8 @@ func (w *wrongClient) hook(ctx context.Context) error {
 	return nil
 }
 
-// called answers a callback. Signatures are the business of another judge.
-func (w *wrongClient) called(out http.ResponseWriter, r *http.Request, again chan struct{}) {
+// called answers a callback.
+func (w *wrongClient) called(out http.ResponseWriter, r *http.Request, verifier webhook.Verifier, again chan struct{}) {
 	if !strings.HasPrefix(r.UserAgent(), "mcpe-gen") { // as firewalls do
 		out.WriteHeader(http.StatusForbidden)
 		return
@@ -142,6 +150,10 @@ func (w *wrongClient) called(out http.ResponseWriter, r *http.Request, again cha
 		out.WriteHeader(http.StatusUnsupportedMediaType)
 		return
 	}
+	if _, err := verifier.Verify(r.Header, body); err != nil && !w.is("accepts-any-signature") {
+		out.WriteHeader(http.StatusUnauthorized)
+		return
+	}
 	var m map[string]json.RawMessage
 	_ = json.Unmarshal(body, &m)
 	var kind string
@@ -156,6 +168,7 @@ func (w *wrongClient) called(out http.ResponseWriter, r *http.Request, again cha
 		w.gap()
 	case kind == wire.EnvelopeTerminated && !w.is("ignores-terminations"):
 		again <- struct{}{}
+	case kind == "" && w.is("identifies-by-webhook-id") && !w.isFirst(r.Header.Get(wire.HeaderWebhookID)):
 	case kind == "" && !w.take(body) && w.is("reads-8-kib", "reads-64-kib"):
 		out.WriteHeader(http.StatusRequestEntityTooLarge)
 	}
