@@ -56,7 +56,7 @@ func checkStatuses(ctx context.Context, r *run, t *retrial) error {
 
 func checkRetryAfter(_ context.Context, _ *run, t *retrial) error {
 	t.statuses.mu.Lock()
-	id := t.statuses.delayed
+	id, byDate := t.statuses.delayed, t.statuses.asksByDate
 	t.statuses.mu.Unlock()
 	list := t.statuses.postsOf(id)
 	if len(list) == 0 {
@@ -69,7 +69,9 @@ func checkRetryAfter(_ context.Context, _ *run, t *retrial) error {
 		return nil
 	}
 	if wait := list[1].at.Sub(list[0].at); wait < leastDelay {
-		return list[1].exchange(t.statuses.made).violation("no attempt within the "+retryAfter.String()+" of Retry-After", "one after %v", wait.Round(time.Millisecond))
+		v := list[1].exchange(t.statuses.made).violation("no attempt within the "+retryAfter.String()+" of Retry-After", "one after %v", wait.Round(time.Millisecond))
+		v.Mild = byDate // many servers read only seconds
+		return v
 	}
 	return nil
 }

@@ -46,6 +46,8 @@ func newHTTPLink(url, token, other string, dial dialer, observe func(*flow, mess
 		transport.DialContext, transport.Proxy = dial, nil
 	}
 	transport.MaxIdleConnsPerHost = 4
+	// A server may close a connection while a request is under way on it, many of them after five idle seconds.
+	transport.IdleConnTimeout = time.Second
 	transport.ResponseHeaderTimeout = 40 * time.Second
 	return &httpLink{url: url, token: token, other: other, observe: observe, client: &http.Client{Transport: transport,
 		// A redirect would send the token to another server, and the report would describe that server.

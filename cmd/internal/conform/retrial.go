@@ -60,7 +60,9 @@ type statusTrial struct {
 	left    []int
 	refused map[string]int
 	// delayed is the eventId of the event that was refused with Retry-After, which refused does not hold.
-	delayed string
+	// asksByDate reports whether Retry-After was a date.
+	delayed    string
+	asksByDate bool
 }
 
 // retryAfter is the delay that a callback asks for. An attempt after less than leastDelay ignores that.
@@ -82,7 +84,10 @@ func (r *run) newStatusTrial(ctx context.Context, s *subject) *statusTrial {
 			return 0, nil
 		case t.delayed == "":
 			t.delayed = id
-			t.retryAfter = draw.Pick(d, []string{strconv.Itoa(int(retryAfter.Seconds())), time.Now().Add(retryAfter).UTC().Format(http.TimeFormat)})
+			t.retryAfter = strconv.Itoa(int(retryAfter.Seconds()))
+			if t.asksByDate = d.IntN(2) == 0; t.asksByDate {
+				t.retryAfter = time.Now().Add(retryAfter).UTC().Format(http.TimeFormat)
+			}
 			return draw.Pick(d, []int{http.StatusTooManyRequests, http.StatusServiceUnavailable}), nil
 		}
 		status := t.left[0]
