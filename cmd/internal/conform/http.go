@@ -46,8 +46,6 @@ func newHTTPLink(url, token, other string, dial dialer, observe func(*flow, mess
 		transport.DialContext, transport.Proxy = dial, nil
 	}
 	transport.MaxIdleConnsPerHost = 4
-	// A server may close a connection while a request is under way on it, many of them after five idle seconds.
-	transport.IdleConnTimeout = time.Second
 	transport.ResponseHeaderTimeout = 40 * time.Second
 	return &httpLink{url: url, token: token, other: other, observe: observe, client: &http.Client{Transport: transport,
 		// A redirect would send the token to another server, and the report would describe that server.
@@ -72,6 +70,8 @@ func (l *httpLink) do(ctx context.Context, verb, method, token string, body []by
 	r.Header.Set("Content-Type", "application/json")
 	r.Header.Set("Accept", "application/json, text/event-stream")
 	r.Header.Set("User-Agent", useragent.Default())
+	// Repeat a request that meets the end of an idle connection. A key without a value is not sent (http.Transport).
+	r.Header["Idempotency-Key"] = []string{}
 	if revision != "" && method != "initialize" {
 		r.Header.Set(wire.HeaderProtocolVersion, revision)
 	}

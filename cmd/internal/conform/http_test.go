@@ -6,35 +6,39 @@ import (
 	"net/http"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/internal/memnet"
 )
 
-// TestIdleConnection sends two requests with a pause, after which the server may close the first one's connection.
+// TestIdleConnection sends requests to a server that closes each connection when a second request arrives on it.
 func TestIdleConnection(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		n := memnet.New()
-		s := &http.Server{Handler: http.NotFoundHandler()}
+		type used struct{}
+		s := &http.Server{
+			ConnContext: func(ctx context.Context, _ net.Conn) context.Context { return context.WithValue(ctx, used{}, new(int)) },
+			Handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+				if key, ok := r.Header["Idempotency-Key"]; ok {
+					t.Errorf("the key %q", key)
+				}
+				requests := r.Context().Value(used{}).(*int)
+				if *requests++; *requests > 1 {
+					panic(http.ErrAbortHandler)
+				}
+			}),
+		}
 		go func() { _ = s.Serve(n) }()
 		defer s.Close()
-		opened := 0
-		link := newHTTPLink("http://127.0.0.1/mcp", "", "", func(ctx context.Context, network, address string) (net.Conn, error) {
-			opened++
-			return n.DialContext(ctx, network, address)
-		}, nil)
+		link := newHTTPLink("http://127.0.0.1/mcp", "", "", n.DialContext, nil)
 		defer link.client.CloseIdleConnections()
-		for _, pause := range []time.Duration{0, 4 * time.Second} {
-			time.Sleep(pause)
-			res, err := link.do(t.Context(), http.MethodGet, "", "", nil)
+		for range 3 {
+			res, err := link.do(t.Context(), http.MethodPost, "", "", []byte("{}"))
 			if err != nil {
 				t.Fatal(err)
 			}
 			res.Body.Close()
-		}
-		if opened != 2 {
-			t.Errorf("%d connections", opened)
+			synctest.Wait()
 		}
 	})
 }

@@ -98,6 +98,14 @@ func (r *run) newStatusTrial(ctx context.Context, s *subject) *statusTrial {
 	return t
 }
 
+// delayedPosts returns the attempts of the event that was refused with Retry-After, and whether that was a date.
+func (t *statusTrial) delayedPosts() (list []post, byDate bool) {
+	t.mu.Lock()
+	id, byDate := t.delayed, t.asksByDate
+	t.mu.Unlock()
+	return t.postsOf(id), byDate
+}
+
 // refusedIDs returns the eventIds of the events that were refused without Retry-After.
 func (t *statusTrial) refusedIDs() []string {
 	t.mu.Lock()
