@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/mcpe-gen/mcpe-gen/cmd/internal/conform/verdict"
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
@@ -26,6 +27,9 @@ var challengeChecks = []check{
 	{name: "challenge-redirect", id: "SSRF-2", title: "The server does not follow a redirect of a challenge", needs: needHook, run: checkRedirect},
 	{name: "challenge-timeout", id: "VER-2", title: "The server refuses a callback that does not respond to its challenge within ten seconds", needs: needHook, run: checkSilent},
 }
+
+// errChallengesLimited skips a check that fails a challenge.
+const errChallengesLimited = verdict.Skipped("the server takes no more failed challenges for now")
 
 func isChallenge(p post) bool { return p.kind == wire.EnvelopeVerification }
 
@@ -91,7 +95,7 @@ func (r *run) expectFailedChallenge(ctx context.Context, c *callback) error {
 		return skipf("no challenge came: the server knows the callback by other means")
 	}
 	if isKind(x, wire.ResourceExhausted) {
-		return skipf("the server takes no more failed challenges for now")
+		return errChallengesLimited
 	}
 	if err := r.expectError(x, wire.CallbackEndpointError); err != nil {
 		return err
@@ -116,7 +120,7 @@ func checkRedirect(ctx context.Context, r *run) error {
 		return err
 	}
 	if isKind(x, wire.ResourceExhausted) {
-		return skipf("the server takes no more failed challenges for now")
+		return errChallengesLimited
 	}
 	if list := next.receivedPosts(); len(list) > 0 {
 		return list[0].exchange(x).violation("no request to where the callback redirects", "%s", list[0].summary())

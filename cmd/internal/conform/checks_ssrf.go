@@ -27,8 +27,12 @@ var privateHosts = []string{
 // expectHostRefused checks that the server rejects a callback on the host.
 func (r *run) expectHostRefused(ctx context.Context, host string) error {
 	url := "https://" + host + "/mcpe-gen-conform"
-	return r.expectDeliveryRefused(ctx, wire.InvalidParams,
+	err := r.expectDeliveryRefused(ctx, wire.InvalidParams,
 		map[string]any{"mode": wire.ModeWebhook, "url": url, "secret": r.newCallback(echoes).secret})
+	if x := r.lastExchange; x != nil && isKind(x, wire.ResourceExhausted) {
+		return errChallengesLimited
+	}
+	return err
 }
 
 func checkPrivate(ctx context.Context, r *run) error {

@@ -1,9 +1,11 @@
 package conform
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
 	"net/netip"
@@ -68,6 +70,23 @@ func TestRightServer(t *testing.T) {
 	}
 }
 
+// refusePrivate answers ResourceExhausted to subscriptions at private addresses, like a server whose budget of failed
+// challenges is used up.
+func refusePrivate(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		if r.Header.Get("Mcp-Method") != wire.MethodSubscribe || !bytes.Contains(body, []byte("/mcpe-gen-conform")) {
+			r.Body = io.NopCloser(bytes.NewReader(body))
+			next.ServeHTTP(w, r)
+			return
+		}
+		var c struct{ ID json.RawMessage }
+		_ = json.Unmarshal(body, &c)
+		w.Header().Set("Content-Type", "application/json")
+		fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"error":{"code":%d,"message":"%s"}}`, c.ID, wire.Sketch.Code(wire.ResourceExhausted), wire.ResourceExhausted)
+	})
+}
+
 // TestPermitted judges servers that do what a document permits, or whose surroundings do: a small ring, another clock,
 // limits of streams and of requests, and callers that may not do everything.
 func TestPermitted(t *testing.T) {
@@ -95,6 +114,7 @@ func TestPermitted(t *testing.T) {
 	for name, tt := range map[string]struct {
 		change func(*wrongserver.Options)
 		wrap   func(http.Handler) http.Handler
+		ssrf   bool
 		says   string
 	}{
 		"ring":            {change: func(o *wrongserver.Options) { o.Ring, o.Interval = 12, time.Second/3 }},
@@ -103,6 +123,7 @@ func TestPermitted(t *testing.T) {
 		"few streams":     {wrap: refuse(wire.ResourceExhausted, 3, wire.MethodStream)},
 		"limited seconds": {wrap: limit(15, func() string { return "1" })},
 		"limited date":    {wrap: limit(15, func() string { return time.Now().Add(2 * time.Second).UTC().Format(http.TimeFormat) })},
+		"few challenges":  {ssrf: true, wrap: refusePrivate},
 		"closed":          {wrap: limit(4, func() string { return "3600" }), says: "the server limits requests"},
 		"no poll":         {wrap: refuse(wire.Forbidden, 0, wire.MethodPoll), says: "the caller may not poll spare; try the --token of another caller"},
 		"no stream":       {wrap: refuse(wire.Forbidden, 0, wire.MethodStream), says: "the caller may not stream tick; try the --token of another caller"},
@@ -121,7 +142,7 @@ func TestPermitted(t *testing.T) {
 					h = tt.wrap(h)
 				}
 				o := n.options(h)
-				o.door, o.OtherToken, o.Seed = n.door(hookHost), other, sampletest.Rand(t).Uint64()
+				o.door, o.OtherToken, o.SSRF, o.Seed = n.door(hookHost), other, tt.ssrf, sampletest.Rand(t).Uint64()
 				report := judge(t, o)
 				if report.Failed+report.Advised > 0 {
 					t.Error(text(report))
