@@ -15,14 +15,16 @@ const sleep = (ms) => new Promise((done) => setTimeout(done, ms));
 const refuse = (code, message, data) => {
   throw Object.assign(new Error(message), { code, data });
 };
+// isCount tells an integer from what JavaScript would take for a number.
+const isCount = (value, least) => Number.isInteger(value) && value >= least;
 // place is where a request begins: at its cursor, or now where it has none, or none of ours.
-function place({ name, cursor, maxAgeMs = Infinity }) {
-  if (typeof name !== 'string' || !(maxAgeMs >= 0)) refuse(-32602, 'InvalidParams');
+function place({ name, cursor, maxAgeMs }) {
+  if (typeof name !== 'string' || (maxAgeMs !== undefined && !isCount(maxAgeMs, 0))) refuse(-32602, 'InvalidParams');
   if (name !== 'tick') refuse(-32011, 'NotFound', { kind: 'event' });
   if (cursor === undefined || cursor === null) return { from: head(), truncated: false };
   if (!/^[0-9]+$/.test(cursor) || Number(cursor) > head()) return { from: head(), truncated: true };
   let from = Number(cursor);
-  while (from < head() && Date.now() - at(from + 1) > maxAgeMs) from++;
+  while (from < head() && Date.now() - at(from + 1) > (maxAgeMs ?? Infinity)) from++;
   return { from, truncated: from > Number(cursor) };
 }
 
@@ -34,7 +36,7 @@ function list({ cursor } = {}) {
 function poll(params) {
   const { from, truncated } = place(params);
   const { maxEvents = 10 } = params;
-  if (!(maxEvents >= 1)) refuse(-32602, 'InvalidParams');
+  if (!isCount(maxEvents, 1)) refuse(-32602, 'InvalidParams');
   const to = Math.min(head(), from + Math.min(maxEvents, 100));
   const events = [];
   for (let n = from + 1; n <= to; n++) events.push(event(n));
