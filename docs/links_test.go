@@ -140,7 +140,7 @@ func TestNamedPages(t *testing.T) {
 }
 
 // references are pages to look things up in, which may be long; packages.md is the maintainers' list.
-var references = []string{"event-file.md", "requirements.md", "conform.md", "packages.md", "benchmarks.md", "observability.md", "reference/command.md", "reference/diagnostics.md", "../CHANGELOG.md"}
+var references = []string{"event-file.md", "requirements.md", "conform-checks.md", "packages.md", "benchmarks.md", "observability.md", "reference/command.md", "reference/diagnostics.md", "../CHANGELOG.md"}
 
 // A page for readers has at most 2,000 words.
 func TestPagesAreShort(t *testing.T) {

@@ -14,9 +14,9 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/cmd/internal/conform/verdict"
 )
 
-var updateTable = flag.Bool("update-conform", false, "rewrite the table of docs/conform.md")
+var updateTable = flag.Bool("update-conform", false, "rewrite the table of docs/conform-checks.md")
 
-const conformPage = "../../docs/conform.md"
+const conformPage = "../../docs/conform-checks.md"
 
 // notSeen says why no check tries a requirement.
 var notSeen = map[string]string{
@@ -28,7 +28,7 @@ var notSeen = map[string]string{
 	"EVOL-2":  "nothing from outside changes an event type",
 	"EVOL-3":  "nothing from outside changes an event type",
 	"ERR-3":   "no document names a status",
-	"ERR-4":   "nothing from outside makes an internal error; what is secret is looked for by ERR-5",
+	"ERR-4":   "nothing from outside makes an internal error; ERR-5 looks for secrets",
 	"OCC-5":   "nothing from outside emits",
 	"MATCH-3": "nothing from outside changes an event type",
 	"OCC-6":   "only its author knows what a principal may see",
@@ -59,7 +59,7 @@ var notSeen = map[string]string{
 	"SRV-7":   "the generator's",
 	"SRV-8":   "the server's API",
 	"D1":      "either place is right: CAP-1",
-	"D4":      "each era is tried by a run of its own: --revision",
+	"D4":      "each era is tried by a separate run, with --revision",
 	"D5":      "tried by POLL-9",
 	"D6":      "either answer is right: SUB-9",
 	"D7":      "nothing from outside makes a gap",
@@ -71,16 +71,16 @@ var notSeen = map[string]string{
 	"CLI-7a":  "a word that a client says or not has no meaning that is known",
 	"CLI-8":   "the client's API",
 	"CLI-9":   "list_changed reaches a client by a request that not every client makes",
-	"CLI-10":  "what an application does with a payload is not seen",
+	"CLI-10":  "the use of a payload by an application is not visible",
 	"CLI-11":  "of a relay both sides would have to be played",
 	"CLI-12":  "the client's API",
 }
 
 // notSeenOf says it of all requirements that begin so, and have no check.
 var notSeenOf = []struct{ prefix, why string }{
-	{"CON-", "the API of a consumer"}, {"COAL-", "what is joined is the client's choice"}, {"HOST-", "the tools of a server are its own choice"}, {"BRIDGE-", "what reaches an agent is not seen on the wire"},
+	{"CON-", "the API of a consumer"}, {"COAL-", "the client decides which events it joins"}, {"HOST-", "the tools of a server are its own choice"}, {"BRIDGE-", "what reaches an agent is not seen on the wire"},
 	{"MATCH-", "only its author knows which payloads an argument selects"}, {"ACTOR-", "only its author knows who caused an event"},
-	{"TEST-", "the API of tests"}, {"REP-", "which replica answers is not seen; make cluster tries it"}, {"JS-", "the store's"}, {"OB-", "the relay is beside the database"},
+	{"TEST-", "the API of tests"}, {"REP-", "which replica answers is not seen; make cluster tries it"}, {"JS-", "the store's"}, {"OB-", "the relay runs next to the database"},
 	{"MCPE-", "another protocol"}, {"MCPC-", "another protocol"}, {"CONV-", "another protocol"}, {"TASK-", "an experiment"},
 	{"MODEL-", "the generator's"}, {"TS-", "the generator's"}, {"PLUG-", "the generator's"},
 }
@@ -119,7 +119,7 @@ func whyNotSeen(id string) string {
 	return ""
 }
 
-// TestConformTable keeps the table of docs/conform.md: each requirement has checks, of servers, receivers or clients,
+// TestConformTable keeps the table of docs/conform-checks.md: each requirement has checks, of servers, receivers or clients,
 // or a reason why it has none.
 func TestConformTable(t *testing.T) {
 	requirements, err := os.ReadFile("../../docs/requirements.md")
@@ -175,13 +175,13 @@ func TestConformTable(t *testing.T) {
 	text := string(page)
 	begin := strings.Index(text, "| Requirement |")
 	if begin < 0 {
-		t.Fatal("docs/conform.md has no table")
+		t.Fatal("docs/conform-checks.md has no table")
 	}
 	if text[begin:] == table.String() {
 		return
 	}
 	if !*updateTable {
-		t.Fatal("docs/conform.md is out of date: go test ./cmd/mcpe-conform -run TestConformTable -update-conform")
+		t.Fatal("docs/conform-checks.md is out of date: go test ./cmd/mcpe-conform -run TestConformTable -update-conform")
 	}
 	if err := os.WriteFile(conformPage, []byte(text[:begin]+table.String()), 0o666); err != nil {
 		t.Fatal(err)
