@@ -15,8 +15,11 @@ const began = Date.now();
 const head = () => Math.floor((Date.now() - began) / 50);
 const at = (n) => new Date(began + 50 * n);
 const subscriptions = new Map(); // by the id of the key
-const reserved = new Map(); // the operation that may still change a key
+const reserved = new Map(); // the operation that may still change a key, and the position at its request
 const consented = new Set();
+
+// pauseOf returns the milliseconds of Retry-After, which is a number of seconds or a date.
+const pauseOf = (value = '0') => (/^[0-9]+$/.test(value) ? Number(value) * 1000 : Date.parse(value) - Date.now());
 
 // call posts a signed message, by each secret that is valid, and returns the status and the beginning of the body.
 function call(s, id, message) {
@@ -32,7 +35,7 @@ function call(s, id, message) {
         text += part;
         if (text.length > 65536) res.destroy(new Error('too much'));
       });
-      res.on('end', () => done({ status: res.statusCode, text }));
+      res.on('end', () => done({ status: res.statusCode, text, retryAfter: pauseOf(res.headers['retry-after']) }));
       res.on('error', fail);
     });
     r.on('error', fail);
@@ -62,26 +65,29 @@ const lives = (s) => subscriptions.get(s.id) === s && (s.refreshBefore === null 
 // mark is the position before all that is not settled yet, beside one.
 const mark = (s, beside) => Math.min(s.at + 1, ...[...s.open].filter((n) => n !== beside)) - 1;
 
-// attempt tries to deliver an event, and says whether it is settled.
+// attempt tries to deliver an event. It returns null if the event is settled, and otherwise the pause that the callback asks for.
 async function attempt(s, n) {
   const id = `tick_${n}`;
   let status = 0;
+  let retryAfter = 0;
   try {
     const event = { eventId: id, name: 'tick', timestamp: at(n).toISOString(), data: { seq: n }, cursor: String(mark(s, n)) };
-    ({ status } = await call(s, id, event));
+    ({ status, retryAfter } = await call(s, id, event));
     s.lastError = ok(status) ? null : status >= 500 ? 'http_5xx' : 'http_4xx';
   } catch (error) {
     s.lastError = failure(error);
   }
   if (ok(status)) s.lastDeliveryAt = new Date().toISOString();
-  return (ok(status) || status === 410 || status === 413) && s.open.delete(n);
+  if (!ok(status) && status !== 410 && status !== 413) return retryAfter;
+  s.open.delete(n);
+  return null;
 }
 
 // again tries an event that was refused, with growing pauses, beside all others.
-async function again(s, n) {
+async function again(s, n, retryAfter) {
   for (let pause = 1000; pause <= 8000; pause *= 2) {
-    await sleep(pause * (1 + Math.random() / 4));
-    if (!lives(s) || (await attempt(s, n))) return;
+    await sleep(Math.max(retryAfter, pause * (1 + Math.random() / 4)));
+    if (!lives(s) || (retryAfter = await attempt(s, n)) === null) return;
   }
   s.open.delete(n);
 }
@@ -95,7 +101,8 @@ async function deliver(s) {
     }
     const n = ++s.at;
     s.open.add(n);
-    if (!(await attempt(s, n))) again(s, n);
+    const retryAfter = await attempt(s, n);
+    if (retryAfter !== null) again(s, n, retryAfter);
   }
   if (subscriptions.get(s.id) === s) subscriptions.delete(s.id);
 }
@@ -103,15 +110,16 @@ async function deliver(s) {
 const store = {
   async prepare(key) {
     const operation = randomUUID();
-    reserved.set(key.id, operation);
+    reserved.set(key.id, { operation, at: head() });
     return operation;
   },
   async upsert(asked, _, operation) {
-    if (reserved.get(asked.id) !== operation) throw new Error('superseded');
+    const { operation: current, at } = reserved.get(asked.id) ?? {};
+    if (current !== operation) throw new Error('superseded');
     reserved.delete(asked.id);
     let s = subscriptions.get(asked.id);
     if (s === undefined || !lives(s)) {
-      s = { ...asked, at: head(), open: new Set(), lastError: null };
+      s = { ...asked, at, open: new Set(), lastError: null };
       let truncated = false;
       if (asked.cursor !== null) {
         const from = Number(asked.cursor);
