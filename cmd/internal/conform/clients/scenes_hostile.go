@@ -85,9 +85,10 @@ func hostileScene(name, mode, method, id, title string) scene {
 		checks: []check{{name: name, id: id, title: title, run: bearsOrReports}}}
 }
 
-// isLongWait reports whether a client that obeys the response waits longer than the scene lasts.
+// isLongWait reports whether a client that obeys the response, or waits for another one, waits longer than the scene
+// lasts.
 func isLongWait(c hostileserver.Case) bool {
-	return strings.HasPrefix(c.Name, "wait ") || strings.HasPrefix(c.Name, "unavailable for ")
+	return slices.ContainsFunc([]string{"wait ", "unavailable for ", "id ", "a request", "a stream "}, func(prefix string) bool { return strings.HasPrefix(c.Name, prefix) })
 }
 
 // bearsOrReports checks that the client continues, or ends or prints something after the last invalid response. A
