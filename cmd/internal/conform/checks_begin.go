@@ -250,14 +250,15 @@ func checkRefreshAt(ctx context.Context, r *run) error {
 	if err != nil {
 		return err
 	}
-	c, x, _, err := r.subscribeNew(ctx, nil)
+	c, _, _, err := r.subscribeNew(ctx, nil)
 	if err != nil {
 		return err
 	}
 	if _, ok := c.await(ctx, 0, r.o.Wait, isOccurrence); !ok {
 		return skipf("nothing was delivered within %v", r.o.Wait)
 	}
-	if x, err = r.mustSubscribe(ctx, s, c, map[string]any{"cursor": cursor, "maxAgeMs": 3_600_000}); err != nil {
+	x, err := r.mustSubscribe(ctx, s, c, map[string]any{"cursor": cursor, "maxAgeMs": 3_600_000})
+	if err != nil {
 		return err
 	}
 	isOld := func(p post) bool { return isOccurrence(p) && (occurrence{raw: p.body}).eventID() == old.eventID() }
