@@ -55,7 +55,7 @@ func skipf(format string, args ...any) error { return verdict.Skipf(format, args
 func checks() []check {
 	var all []check
 	for _, group := range [][]check{parallelChecks, listChecks, errorChecks, pollWay.checks(), pollChecks, streamWay.checks(), pushChecks, polled.checks(), pushed.checks(), occurrenceChecks,
-		subscribeChecks, subscribeWay.checks(), delivered.checks(), deliveryChecks, witnessChecks, quietChecks, retryChecks, endChecks, challengeChecks, ssrfChecks, observedChecks, lastChecks, slowChecks, restartChecks} {
+		subscribeChecks, subscribeWay.checks(), delivered.checks(), deliveryChecks, witnessChecks, quietChecks, retryChecks, endChecks, ssrfChecks, challengeChecks, observedChecks, lastChecks, slowChecks, restartChecks} {
 		all = append(all, group...)
 	}
 	return all

@@ -13,7 +13,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
-// challengeChecks run late because a server limits a caller's failed challenges and then rejects further challenges for
+// challengeChecks run late, and after ssrfChecks, because a server limits a caller's failed challenges and then rejects further challenges for
 // a while.
 var challengeChecks = []check{
 	{name: "challenge-wrong", id: "VER-2", title: "A wrong response to the challenge fails with the reason challenge_failed", needs: needHook,
