@@ -3,6 +3,7 @@ package conform
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -33,7 +34,8 @@ var retryChecks = []check{
 func checkStatuses(ctx context.Context, r *run, t *retrial) error {
 	end := time.Now().Add(r.o.Wait)
 	for {
-		pauses, single := t.statuses.pauses(t.statuses.refusedIDs())
+		refused := t.statuses.refusals()
+		pauses, single := t.statuses.pauses(slices.Sorted(maps.Keys(refused)))
 		if len(pauses) == 0 {
 			return skipf("no event was delivered again")
 		}
@@ -42,7 +44,7 @@ func checkStatuses(ctx context.Context, r *run, t *retrial) error {
 		for _, id := range single {
 			p := t.statuses.postsOf(id)[0]
 			if age := time.Since(p.at); age > wait {
-				return p.exchange(t.statuses.made).violation(fmt.Sprintf("another attempt after the answer %d, as after others within %v", t.statuses.refused[id],
+				return p.exchange(t.statuses.made).violation(fmt.Sprintf("another attempt after the answer %d, as after others within %v", refused[id],
 					slices.Max(pauses).Round(time.Millisecond)), "none within %v", age.Round(time.Millisecond))
 			}
 			waiting = true
@@ -77,7 +79,7 @@ func checkDeliveryRedirect(_ context.Context, _ *run, t *retrial) error {
 	if list := t.statuses.next.receivedPosts(); len(list) > 0 {
 		return list[0].exchange(t.statuses.made).violation("no request to where the callback redirects", "%s", list[0].summary())
 	}
-	if pauses, single := t.statuses.pauses(t.statuses.refusedIDs()); len(pauses)+len(single) == 0 {
+	if len(t.statuses.refusals()) == 0 {
 		return skipf("nothing was delivered that could be redirected")
 	}
 	return nil

@@ -106,11 +106,11 @@ func (t *statusTrial) delayedPosts() (list []post, byDate bool) {
 	return t.postsOf(id), byDate
 }
 
-// refusedIDs returns the eventIds of the events that were refused without Retry-After.
-func (t *statusTrial) refusedIDs() []string {
+// refusals returns the statuses of the events that were refused without Retry-After, by eventId.
+func (t *statusTrial) refusals() map[string]int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return slices.Sorted(maps.Keys(t.refused))
+	return maps.Clone(t.refused)
 }
 
 // pauses returns the time between the first two attempts at each event, and the events with a single attempt.
