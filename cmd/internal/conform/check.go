@@ -153,7 +153,7 @@ func (r *run) skipReason(ctx context.Context, c check) error {
 	case ctx.Err() != nil:
 		return verdict.ErrRunEnded
 	case has(needMain) && r.mainSubscription == nil:
-		return cmp.Or(r.barred[wire.ModeWebhook], skipf("there is no webhook subscription to try it on"))
+		return cmp.Or(r.barred[wire.ModeWebhook], skipf("the run has no webhook subscription"))
 	case has(needOccurred) && !r.awaitOccurrence(ctx, c.needs):
 		if ctx.Err() != nil {
 			return verdict.ErrRunEnded

@@ -13,8 +13,8 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
-// challengeChecks run late, and after ssrfChecks, because a server limits a caller's failed challenges and then rejects further challenges for
-// a while.
+// challengeChecks run late, and after ssrfChecks, because a server limits a caller's failed challenges and then rejects
+// further challenges for a while.
 var challengeChecks = []check{
 	{name: "challenge-wrong", id: "VER-2", title: "A wrong response to the challenge fails with the reason challenge_failed", needs: needHook,
 		run: answersFail(challengeAnswer{status: 200, body: `{"challenge":"` + marker + `"}`, reasons: []wire.Category{wire.ChallengeFailed}})},

@@ -91,7 +91,7 @@ func (r *run) readList(ctx context.Context) (entries []entry, err error) {
 			return entries, nil
 		}
 		if seen[page.NextCursor] {
-			return entries, x.violation("a nextCursor that leads on", "one that was given before")
+			return entries, x.violation("a new nextCursor", "the nextCursor of an earlier page")
 		}
 		seen[page.NextCursor] = true
 		params = map[string]any{"cursor": page.NextCursor}

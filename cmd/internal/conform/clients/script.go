@@ -232,7 +232,7 @@ func expectResume(n, want int) func(s *stage) error {
 		case !known:
 			return newViolation(a, "cursor "+s.cursorAt(want)+", the last that was given", "%q, which was never given", text)
 		case got < want:
-			v := newViolation(a, "cursor "+s.cursorAt(want)+", the last that was given", "%q, an earlier one: what came since comes again", text)
+			v := newViolation(a, "cursor "+s.cursorAt(want)+", the last that was given", "%q, an earlier one: later events are sent again", text)
 			v.Mild = s.hasRecentEvent(got, want, a)
 			return v
 		case got > want:

@@ -69,7 +69,7 @@ func (r *run) awaitHandled(ctx context.Context, all []check, findings []verdict.
 			*f = r.Finding(c.describe(), verdict.Skipf("%s has nothing of this run", r.o.Handled))
 		case n < p.least:
 			blamed = true
-			*f = r.Finding(c.describe(), p.x.violation("what was answered 2xx to be handled: a line "+p.line,
+			*f = r.Finding(c.describe(), p.x.violation("the message to be handled after a 2xx: a line "+p.line,
 				"no such line in %s", r.o.Handled))
 		case p.most >= 0 && n > p.most:
 			times := "never"

@@ -34,7 +34,7 @@ func Try(t *testing.T, p Peer, checks []verdict.Check, untried func(verdict.Chec
 		}
 		for _, name := range slices.Concat(f.Checks, f.Also) {
 			if !known[name] {
-				t.Errorf("%s: there is no check %q", f.Name, name)
+				t.Errorf("%s: no check has the name %q", f.Name, name)
 			}
 		}
 	}
