@@ -93,10 +93,8 @@ func (s *Server) serve(ctx context.Context, method string, p *rawParams) (*rawRe
 	if err != nil {
 		return nil, err
 	}
-	r := port.Request{Method: method, Params: raw, Stateless: p.Request.ProtocolVersion() >= wire.RevisionStateless}
-	if capabilities := p.Request.ClientCapabilities(); capabilities != nil {
-		_, r.DeclaresExtension = capabilities.Extensions[wire.ExtensionID]
-	}
+	r := port.Request{Method: method, Params: raw, Stateless: p.Request.ProtocolVersion() >= wire.RevisionStateless,
+		DeclaresExtension: declaresExtension(p.Request)}
 	if c := p.Carried; c != nil {
 		version, _ := p.Meta[mcp.MetaKeyProtocolVersion].(string)
 		if c.Stateless != (version >= wire.RevisionStateless) {
@@ -113,6 +111,18 @@ func (s *Server) serve(ctx context.Context, method string, p *rawParams) (*rawRe
 		return nil, err
 	}
 	return newRawResult(res), nil
+}
+
+// declaresExtension reports whether the caller declared the extension (CAP-3). It reads capabilities that were received
+// with the request without the SDK's ClientCapabilities, which encodes and decodes them.
+func declaresExtension(r *mcp.ServerRequest[*rawParams]) (declared bool) {
+	if received, ok := r.Params.Meta[mcp.MetaKeyClientCapabilities].(map[string]any); ok {
+		extensions, _ := received["extensions"].(map[string]any)
+		_, declared = extensions[wire.ExtensionID]
+	} else if capabilities := r.ClientCapabilities(); capabilities != nil {
+		_, declared = capabilities.Extensions[wire.ExtensionID]
+	}
+	return declared
 }
 
 // acceptStream opens the stream for a call and passes it to the carrier. If middleware repeats the call, the carrier

@@ -106,10 +106,7 @@ func (c *eventsCall) answerThroughMiddleware(ctx context.Context, middleware mcp
 		return nil, err
 	}
 	defer endSession()
-	params := &port.Params{}
-	if c.Params != nil {
-		_ = params.UnmarshalJSON(c.Params) // this only stores them
-	}
+	params := port.NewParams(c.Params)
 	params.Carried = &c.Carried
 	res, err := middleware(ctx, c.Method, &mcp.ServerRequest[*port.Params]{Session: ss, Params: params, Extra: c.extra})
 	var result json.RawMessage

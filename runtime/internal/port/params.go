@@ -7,6 +7,8 @@ import (
 	"maps"
 	"reflect"
 
+	jsonv2 "github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
@@ -21,6 +23,22 @@ type Params struct {
 	// Request is the request that has these params. The innermost middleware sets it for the method's handler, which
 	// receives neither the request nor, if middleware has replaced the context, its values.
 	Request *mcp.ServerRequest[*Params]
+
+	received map[string]any // the received _meta
+}
+
+// NewParams returns params as received. It keeps raw, which is nil if they are absent.
+func NewParams(raw json.RawMessage) *Params {
+	p := &Params{}
+	p.receive(raw)
+	return p
+}
+
+func (p *Params) receive(raw json.RawMessage) {
+	p.Raw, p.received, p.Meta = raw, decodeMeta(raw), nil
+	if p.received != nil {
+		p.Meta = cloneValue(p.received).(map[string]any)
+	}
 }
 
 // A Carried is a call to an extension method. A carrier passes it through the receiving middleware to the method's
@@ -33,21 +51,40 @@ type Carried struct {
 	Accepted mcp.Result
 }
 
-// UnmarshalJSON keeps the bytes. The method must reject params that are not an object.
+// UnmarshalJSON keeps a copy of the bytes. The method must reject params that are not an object.
 func (p *Params) UnmarshalJSON(b []byte) error {
-	p.Raw = bytes.Clone(b)
-	p.Meta = decodeMeta(b)
+	p.receive(bytes.Clone(b))
 	return nil
 }
 
+// decodeMeta returns the _meta of params, or nil if there is none. Like the SDK, it takes the last of repeated members.
 func decodeMeta(params json.RawMessage) map[string]any {
 	var head struct {
 		Meta map[string]any `json:"_meta"`
 	}
-	if json.Unmarshal(params, &head) != nil {
+	if jsonv2.Unmarshal(params, &head, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)) != nil {
 		return nil
 	}
 	return head.Meta
+}
+
+// cloneValue returns a deep copy of a decoded JSON value.
+func cloneValue(v any) any {
+	switch v := v.(type) {
+	case map[string]any:
+		m := make(map[string]any, len(v))
+		for name, member := range v {
+			m[name] = cloneValue(member)
+		}
+		return m
+	case []any:
+		a := make([]any, len(v))
+		for i, element := range v {
+			a[i] = cloneValue(element)
+		}
+		return a
+	}
+	return v
 }
 
 // MarshalJSON returns the params as [Params.Encode] does.
@@ -65,7 +102,7 @@ func (p *Params) MarshalJSON() ([]byte, error) {
 // Encode returns the params, or nil if they are absent. It returns the received bytes, unless middleware has changed
 // _meta.
 func (p *Params) Encode() (json.RawMessage, error) {
-	if maps.EqualFunc(p.Meta, decodeMeta(p.Raw), func(a, b any) bool { return reflect.DeepEqual(a, b) }) {
+	if maps.EqualFunc(p.Meta, p.received, func(a, b any) bool { return reflect.DeepEqual(a, b) }) {
 		return p.Raw, nil
 	}
 	members := map[string]json.RawMessage{}
