@@ -43,8 +43,8 @@ func DecodeListParams(raw json.RawMessage) (ListParams, error) {
 	var p ListParams
 	var cursor *string
 	var r paramsReader
-	err := r.read(raw, func(name string, val jsontext.Value) {
-		if name == "cursor" {
+	err := r.read(raw, func(name []byte, val jsontext.Value) {
+		if string(name) == "cursor" {
 			r.readText("/cursor", val, &cursor, true)
 		}
 	})
@@ -55,9 +55,9 @@ func DecodeListParams(raw json.RawMessage) (ListParams, error) {
 }
 
 // readSharedMember decodes a member that all requests for occurrences share.
-func (r *paramsReader) readSharedMember(name string, val jsontext.Value, event **string, arguments *json.RawMessage,
+func (r *paramsReader) readSharedMember(name []byte, val jsontext.Value, event **string, arguments *json.RawMessage,
 	cursor **string, maxAge **int64) {
-	switch name {
+	switch string(name) {
 	case "name":
 		r.readText("/name", val, event, false)
 	case "arguments":
@@ -75,8 +75,8 @@ func DecodePollParams(raw json.RawMessage) (PollParams, error) {
 	var p PollParams
 	var event *string
 	var r paramsReader
-	err := r.read(raw, func(name string, val jsontext.Value) {
-		switch name {
+	err := r.read(raw, func(name []byte, val jsontext.Value) {
+		switch string(name) {
 		case "maxEvents":
 			r.readInteger("/maxEvents", val, &p.MaxEvents, 1)
 		case "timeoutMs":
@@ -94,7 +94,7 @@ func DecodeStreamParams(raw json.RawMessage) (StreamParams, error) {
 	var p StreamParams
 	var event *string
 	var r paramsReader
-	err := r.read(raw, func(name string, val jsontext.Value) {
+	err := r.read(raw, func(name []byte, val jsontext.Value) {
 		r.readSharedMember(name, val, &event, &p.Arguments, &p.Cursor, &p.MaxAgeMs)
 	})
 	p.Name = r.requireText("/name", event)
@@ -109,8 +109,8 @@ func DecodeSubscribeParams(raw json.RawMessage) (SubscribeParams, error) {
 	var event *string
 	var delivery jsontext.Value
 	var r paramsReader
-	err := r.read(raw, func(name string, val jsontext.Value) {
-		switch name {
+	err := r.read(raw, func(name []byte, val jsontext.Value) {
+		switch string(name) {
 		case "delivery":
 			delivery = val.Clone()
 		case "ttlMs":
@@ -122,8 +122,8 @@ func DecodeSubscribeParams(raw json.RawMessage) (SubscribeParams, error) {
 	})
 	p.Name = r.requireText("/name", event)
 	var mode, url, secret *string
-	if r.readObject("/delivery", delivery, func(name string, val jsontext.Value) {
-		switch name {
+	if r.readObject("/delivery", delivery, func(name []byte, val jsontext.Value) {
+		switch string(name) {
 		case "mode":
 			r.readText("/delivery/mode", val, &mode, false)
 		case "url":
@@ -147,8 +147,8 @@ func DecodeUnsubscribeParams(raw json.RawMessage) (UnsubscribeParams, error) {
 	var event *string
 	var delivery jsontext.Value
 	var r paramsReader
-	err := r.read(raw, func(name string, val jsontext.Value) {
-		switch name {
+	err := r.read(raw, func(name []byte, val jsontext.Value) {
+		switch string(name) {
 		case "name":
 			r.readText("/name", val, &event, false)
 		case "arguments":
@@ -159,8 +159,8 @@ func DecodeUnsubscribeParams(raw json.RawMessage) (UnsubscribeParams, error) {
 	})
 	p.Name = r.requireText("/name", event)
 	var url *string
-	if r.readObject("/delivery", delivery, func(name string, val jsontext.Value) {
-		if name == "url" {
+	if r.readObject("/delivery", delivery, func(name []byte, val jsontext.Value) {
+		if string(name) == "url" {
 			r.readText("/delivery/url", val, &url, false)
 		}
 	}) {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"math"
 	"strconv"
+	"sync"
 
 	"github.com/go-json-experiment/json/jsontext"
 )
@@ -27,12 +28,17 @@ func (r *paramsReader) result(syntax *FieldErrors) error {
 	return nil
 }
 
+// decoders contains decoders of params, which keep their memory for the names of an object.
+var decoders = sync.Pool{New: func() any { return jsontext.NewDecoder(new(bytes.Buffer)) }}
+
 // read checks the syntax of raw and calls member for each member of raw. It treats absent params and null as an empty
 // object.
-func (r *paramsReader) read(raw json.RawMessage, member func(name string, val jsontext.Value)) *FieldErrors {
+func (r *paramsReader) read(raw json.RawMessage, member func(name []byte, val jsontext.Value)) *FieldErrors {
 	// Long arguments are not checked here, because the caller checks them with its own limit.
 	long := len(raw) > maxCheckedParams
-	dec := jsontext.NewDecoder(bytes.NewBuffer(raw), jsontext.AllowDuplicateNames(long))
+	dec := decoders.Get().(*jsontext.Decoder)
+	dec.Reset(bytes.NewBuffer(raw), jsontext.AllowDuplicateNames(long))
+	defer decoders.Put(dec)
 	if long {
 		member = r.withDuplicateCheck(member)
 	}
@@ -40,7 +46,7 @@ func (r *paramsReader) read(raw json.RawMessage, member func(name string, val js
 	case len(bytes.Trim(raw, " \t\r\n")) == 0:
 		return nil
 	case dec.PeekKind() == '{':
-		if err := members(dec, member); err != nil {
+		if err := members(dec, raw, member); err != nil {
 			return syntaxErrors(err)
 		}
 	default:
@@ -62,17 +68,17 @@ func (r *paramsReader) read(raw json.RawMessage, member func(name string, val js
 const maxCheckedParams = 64 << 10
 
 // withDuplicateCheck wraps member to check for duplicate members, except within arguments.
-func (r *paramsReader) withDuplicateCheck(member func(name string, val jsontext.Value)) func(name string, val jsontext.Value) {
+func (r *paramsReader) withDuplicateCheck(member func(name []byte, val jsontext.Value)) func(name []byte, val jsontext.Value) {
 	seen := map[string]bool{}
-	return func(name string, val jsontext.Value) {
-		if seen[name] {
-			r.fault(Pointer(name), "is a duplicate member")
+	return func(name []byte, val jsontext.Value) {
+		if seen[string(name)] {
+			r.fault(Pointer(string(name)), "is a duplicate member")
 		}
-		seen[name] = true
-		if name != "arguments" {
+		seen[string(name)] = true
+		if string(name) != "arguments" {
 			if _, err := jsontext.NewDecoder(bytes.NewBuffer(val)).ReadValue(); err != nil {
 				for _, e := range syntaxErrors(err).Errors {
-					r.fault(Pointer(name)+e.Path, e.Message)
+					r.fault(Pointer(string(name))+e.Path, e.Message)
 				}
 			}
 		}
@@ -82,7 +88,7 @@ func (r *paramsReader) withDuplicateCheck(member func(name string, val jsontext.
 
 // readObject calls member for each member of val, the required object at path. The syntax of val must be valid. It
 // reports whether val is an object.
-func (r *paramsReader) readObject(path string, val jsontext.Value, member func(name string, val jsontext.Value)) bool {
+func (r *paramsReader) readObject(path string, val jsontext.Value, member func(name []byte, val jsontext.Value)) bool {
 	switch {
 	case len(val) == 0:
 		r.fault(path, "is required")
@@ -91,19 +97,21 @@ func (r *paramsReader) readObject(path string, val jsontext.Value, member func(n
 		r.fault(path, "must be an object")
 		return false
 	}
-	return members(jsontext.NewDecoder(bytes.NewBuffer(val)), member) == nil
+	return members(jsontext.NewDecoder(bytes.NewBuffer(val)), val, member) == nil
 }
 
-func members(dec *jsontext.Decoder, member func(name string, val jsontext.Value)) error {
+// members calls member for each member of the object that dec reads from raw.
+func members(dec *jsontext.Decoder, raw []byte, member func(name []byte, val jsontext.Value)) error {
 	if _, err := dec.ReadToken(); err != nil {
 		return err
 	}
 	for dec.PeekKind() != '}' {
-		token, err := dec.ReadToken()
+		quoted, err := dec.ReadValue()
 		if err != nil {
 			return err
 		}
-		name := token.String()
+		end := dec.InputOffset()
+		name := unquote(raw[end-int64(len(quoted)) : end])
 		val, err := dec.ReadValue()
 		if err != nil {
 			return err
@@ -131,15 +139,23 @@ func (r *paramsReader) requireText(path string, text *string) string {
 func (r *paramsReader) readText(path string, val jsontext.Value, into **string, nullable bool) {
 	switch kind := val.Kind(); {
 	case kind == '"':
-		text, _ := jsontext.AppendUnquote(nil, val)
-		s := string(text)
-		*into = &s
+		text := string(unquote(val))
+		*into = &text
 	case kind == 'n' && nullable:
 	case nullable:
 		r.fault(path, "must be a string or null")
 	default:
 		r.fault(path, "must be a string")
 	}
+}
+
+// unquote returns the text of a valid JSON string. It shares memory with the string if that has no escapes.
+func unquote(quoted []byte) []byte {
+	if bytes.IndexByte(quoted, '\\') < 0 {
+		return quoted[1 : len(quoted)-1]
+	}
+	text, _ := jsontext.AppendUnquote(nil, quoted)
+	return text
 }
 
 func (r *paramsReader) arguments(val jsontext.Value, into *json.RawMessage) {
