@@ -21,7 +21,7 @@ import (
 // Each part of the key is preceded by its length, so different keys have different serializations. The URL is hashed
 // byte for byte. The URL is empty for poll and push. canonicalArgs is the result of [Canonical].
 func SubscriptionID(mode, principal, url, name string, canonicalArgs []byte) string {
-	b := []byte("mcpe-gen subscription 1")
+	b := append(make([]byte, 0, 256), "mcpe-gen subscription 1"...)
 	for _, part := range []string{mode, principal, url, name, string(canonicalArgs)} {
 		b = binary.BigEndian.AppendUint64(b, uint64(len(part)))
 		b = append(b, part...)

@@ -15,8 +15,7 @@ import (
 // passesSDKChecks reports whether a request passes the checks that the SDK makes before it reads the body.
 func passesSDKChecks(r *http.Request, opts *mcp.StreamableHTTPOptions) bool {
 	if !opts.DisableLocalhostProtection {
-		if addr, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr); ok && addr != nil &&
-			isLoopback(addr.String()) && !isLoopback(r.Host) {
+		if addr, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr); ok && !isLoopback(r.Host) && isLoopback(addr.String()) {
 			return false
 		}
 	}

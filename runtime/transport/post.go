@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -143,29 +144,35 @@ func readBody(w http.ResponseWriter, r *http.Request, limit int64, timeout time.
 		http.Error(w, reason, status)
 		return nil, false
 	}
-	tooLong := "request body exceeds " + strconv.FormatInt(limit, 10) + " bytes"
+	tooLong := func() ([]byte, bool) {
+		return refuse(http.StatusRequestEntityTooLarge, "request body exceeds "+strconv.FormatInt(limit, 10)+" bytes")
+	}
 	if reason := unsupportedContent(r); reason != "" {
 		w.Header().Set("Accept-Encoding", "identity")
 		return refuse(http.StatusUnsupportedMediaType, reason)
 	}
 	if r.ContentLength > limit { // before 100 Continue
-		return refuse(http.StatusRequestEntityTooLarge, tooLong)
+		return tooLong()
 	}
-	var buf bytes.Buffer
-	if r.ContentLength > 0 {
-		buf.Grow(int(min(r.ContentLength, 64<<10)) + bytes.MinRead)
+	body := make([]byte, 0, min(max(r.ContentLength, 0), 64<<10)+1)
+	var err error
+	for from := io.LimitReader(r.Body, limit+1); err == nil; {
+		var n int
+		n, err = from.Read(body[len(body):cap(body)])
+		if body = body[:len(body)+n]; len(body) == cap(body) {
+			body = slices.Grow(body, bytes.MinRead)
+		}
 	}
-	_, err := buf.ReadFrom(io.LimitReader(r.Body, limit+1))
 	switch {
 	case isTimeout(err):
 		return refuse(http.StatusRequestTimeout, "the request's body did not arrive within "+timeout.String())
-	case err != nil:
+	case err != io.EOF:
 		return refuse(http.StatusBadRequest, "failed to read body")
-	case int64(buf.Len()) > limit:
-		return refuse(http.StatusRequestEntityTooLarge, tooLong)
+	case int64(len(body)) > limit:
+		return tooLong()
 	}
 	inbound.Lift(w)
-	return buf.Bytes(), true
+	return body, true
 }
 
 // unsupportedContent returns the reason a body cannot be decoded, or "". It rejects compressed bodies and charsets
@@ -176,7 +183,11 @@ func unsupportedContent(r *http.Request) string {
 			return fmt.Sprintf("Content-Encoding %q is not supported: send the body uncompressed", coding)
 		}
 	}
-	if _, params, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err == nil {
+	contentType := r.Header.Get("Content-Type")
+	if contentType == contentTypeJSON {
+		return ""
+	}
+	if _, params, err := mime.ParseMediaType(contentType); err == nil {
 		if charset := params["charset"]; charset != "" && !strings.EqualFold(charset, "utf-8") {
 			return fmt.Sprintf("the charset %q is not supported: JSON is sent in UTF-8", charset)
 		}
@@ -185,8 +196,8 @@ func unsupportedContent(r *http.Request) string {
 }
 
 func isTimeout(err error) bool {
-	var ne net.Error
-	return errors.Is(err, os.ErrDeadlineExceeded) || errors.As(err, &ne) && ne.Timeout()
+	ne, ok := errors.AsType[net.Error](err)
+	return errors.Is(err, os.ErrDeadlineExceeded) || ok && ne.Timeout()
 }
 
 // isStateless reports whether the message specifies a stateless revision.

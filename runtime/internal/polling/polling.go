@@ -9,7 +9,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"strconv"
 	"time"
 
@@ -56,6 +55,7 @@ type Request struct {
 	Enter func(ctx context.Context, q *Request) (leave func())
 
 	cancel context.CancelCauseFunc // cancels the running poll
+	leave  func()                  // the result of Enter, or nil
 }
 
 // End ends a running poll. The caller of the poll receives only the error, even if the poll has found occurrences.
@@ -72,23 +72,24 @@ func (e *endedError) Error() string { return e.reason.Error() }
 // enter returns a context for the polls. Until leave is called, [Request.End] can cancel it.
 func enter(ctx context.Context, polls ...*Request) (under context.Context, leave func()) {
 	under, cancel := context.WithCancelCause(ctx)
-	leaves := []func(){func() { cancel(nil) }}
 	for _, q := range polls {
 		if q.cancel = cancel; q.Enter != nil {
-			leaves = append(leaves, q.Enter(under, q))
+			q.leave = q.Enter(under, q)
 		}
 	}
 	return under, func() {
-		for _, leave := range leaves {
-			leave()
+		cancel(nil)
+		for _, q := range polls {
+			if q.leave != nil {
+				q.leave()
+			}
 		}
 	}
 }
 
 // causeOf returns the cause if a poll of the context was ended early, or nil.
 func causeOf(ctx context.Context) *endedError {
-	var e *endedError
-	errors.As(context.Cause(ctx), &e)
+	e, _ := context.Cause(ctx).(*endedError)
 	return e
 }
 

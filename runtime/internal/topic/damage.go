@@ -112,8 +112,7 @@ func (t *Topic) readUndamaged(ctx context.Context, l *epochLog, after store.Posi
 	from := l.damage.skipDamaged(after)
 	for {
 		b, err := truncateDamaged(l.log.Read(ctx, from, limit))
-		var d *store.DamagedError
-		if errors.As(err, &d) && d.Position > from {
+		if d, ok := errors.AsType[*store.DamagedError](err); ok && d.Position > from {
 			from = l.damage.addDamaged(d.Position, err)
 			continue
 		}
