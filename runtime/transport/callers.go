@@ -2,18 +2,21 @@ package transport
 
 import (
 	"encoding/json"
+	"slices"
 	"sync"
 
 	jsonv2 "github.com/go-json-experiment/json"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/port"
 )
 
 // A caller holds the client information from the _meta of a stateless request.
 type caller struct {
 	init     *mcp.InitializeParams // the equivalent of an initialize request; shared
 	declares bool                  // the capabilities include the extension (CAP-3)
+	meta     func() map[string]any // returns the decoded _meta, which is shared
 }
 
 // Limits for the cache of callers.
@@ -82,7 +85,8 @@ func parseCaller(meta json.RawMessage) (caller, bool) {
 		//lint:ignore SA1019 shown for as long as the SDK shows it
 		init.Capabilities.RootsV2 = &mcp.RootCapabilities{ListChanged: init.Capabilities.Roots.ListChanged}
 	}
-	return caller{init: init, declares: declaresExtension(init)}, true
+	params := slices.Concat([]byte(`{"_meta":`), meta, []byte("}"))
+	return caller{init, declaresExtension(init), sync.OnceValue(func() map[string]any { return port.DecodeMeta(params) })}, true
 }
 
 // declaresExtension reports whether the client declared the extension.

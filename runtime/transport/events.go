@@ -37,6 +37,7 @@ func newDispatcher(es *port.Port) *dispatcher {
 type eventsCall struct {
 	port.Carried
 	extra *mcp.RequestExtra
+	meta  func() map[string]any // returns the decoded _meta of the params; nil if it is still to be decoded
 	// session returns the call's session for middleware. It is valid until endSession is called.
 	session func(context.Context) (ss *mcp.ServerSession, endSession func(), err error)
 	reply   port.Reply
@@ -106,7 +107,13 @@ func (c *eventsCall) answerThroughMiddleware(ctx context.Context, middleware mcp
 		return nil, err
 	}
 	defer endSession()
-	params := port.NewParams(c.Params)
+	var meta map[string]any
+	if c.meta != nil {
+		meta = c.meta()
+	} else {
+		meta = port.DecodeMeta(c.Params)
+	}
+	params := port.NewParams(c.Params, meta)
 	params.Carried = &c.Carried
 	res, err := middleware(ctx, c.Method, &mcp.ServerRequest[*port.Params]{Session: ss, Params: params, Extra: c.extra})
 	var result json.RawMessage

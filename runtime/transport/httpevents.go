@@ -26,7 +26,7 @@ func (h *handler) serveModernEvents(w http.ResponseWriter, r *http.Request, p *p
 	a := &callResponse{w: w, id: bytes.Clone(p.env.id), modern: true}
 	c := h.newCall(r, p, a)
 	c.Stateless, c.DeclaresExtension = true, who.declares
-	c.session = h.tempSession(who.init, a)
+	c.meta, c.session = who.meta, h.tempSession(who.init, a)
 	ctx := r.Context()
 	if g != nil {
 		ctx, c.Until = g.Context, g.Until

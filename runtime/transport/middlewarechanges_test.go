@@ -95,6 +95,29 @@ func TestMiddlewareReplacesArguments(t *testing.T) {
 	})
 }
 
+// Middleware that changes a value within _meta changes it for the call alone, although calls share what was decoded, and
+// the server sees the change.
+func TestMiddlewareChangesMeta(t *testing.T) {
+	change(func(ctx context.Context, method string, req mcp.Request, next mcp.MethodHandler) (mcp.Result, error) {
+		if value, ok := req.GetParams().GetMeta()[mcp.MetaKeyClientCapabilities].(map[string]any); ok {
+			if value["changed"] != nil {
+				t.Errorf("the capabilities of another call are %v", value)
+			}
+			value["changed"] = true
+			if b, _ := json.Marshal(req.GetParams()); !bytes.Contains(b, []byte(`"changed":true`)) {
+				t.Errorf("the server has %s", b)
+			}
+		}
+		return next(ctx, method, req)
+	}).inEveryPlace(t, server.Options{}, func(t *testing.T, g *rig, c client, m mode) {
+		for i := range 3 {
+			if got := c.rpc(fmt.Sprint(i), wire.MethodList, `{}`); got.error != nil {
+				t.Errorf("%s", got.error)
+			}
+		}
+	})
+}
+
 // Middleware replaces the context, the token, _meta, the method and the results of every events method, and what it replaces is
 // used. It cannot change the revision of a request.
 func TestMiddlewareReplaces(t *testing.T) {

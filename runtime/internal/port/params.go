@@ -27,17 +27,18 @@ type Params struct {
 	received map[string]any // the received _meta
 }
 
-// NewParams returns params as received. It keeps raw, which is nil if they are absent.
-func NewParams(raw json.RawMessage) *Params {
+// NewParams returns params as received. It keeps raw, which is nil if they are absent, and meta, the result of
+// [DecodeMeta], which several params can share.
+func NewParams(raw json.RawMessage, meta map[string]any) *Params {
 	p := &Params{}
-	p.receive(raw)
+	p.receive(raw, meta)
 	return p
 }
 
-func (p *Params) receive(raw json.RawMessage) {
-	p.Raw, p.received, p.Meta = raw, decodeMeta(raw), nil
-	if p.received != nil {
-		p.Meta = cloneValue(p.received).(map[string]any)
+func (p *Params) receive(raw json.RawMessage, meta map[string]any) {
+	p.Raw, p.received, p.Meta = raw, meta, nil
+	if meta != nil {
+		p.Meta = cloneValue(meta).(map[string]any)
 	}
 }
 
@@ -53,12 +54,12 @@ type Carried struct {
 
 // UnmarshalJSON keeps a copy of the bytes. The method must reject params that are not an object.
 func (p *Params) UnmarshalJSON(b []byte) error {
-	p.receive(bytes.Clone(b))
+	p.receive(bytes.Clone(b), DecodeMeta(b))
 	return nil
 }
 
-// decodeMeta returns the _meta of params, or nil if there is none. Like the SDK, it takes the last of repeated members.
-func decodeMeta(params json.RawMessage) map[string]any {
+// DecodeMeta returns the _meta of params, or nil if there is none. Like the SDK, it takes the last of repeated members.
+func DecodeMeta(params json.RawMessage) map[string]any {
 	var head struct {
 		Meta map[string]any `json:"_meta"`
 	}
