@@ -5,9 +5,10 @@ import (
 	"encoding/json"
 	"math"
 	"strconv"
-	"sync"
 
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/mcpe-gen/mcpe-gen/internal/codec"
 )
 
 // A paramsReader decodes a params object and collects the errors in its members.
@@ -28,17 +29,13 @@ func (r *paramsReader) result(syntax *FieldErrors) error {
 	return nil
 }
 
-// decoders contains decoders of params, which keep their memory for the names of an object.
-var decoders = sync.Pool{New: func() any { return jsontext.NewDecoder(new(bytes.Buffer)) }}
-
 // read checks the syntax of raw and calls member for each member of raw. It treats absent params and null as an empty
 // object.
 func (r *paramsReader) read(raw json.RawMessage, member func(name []byte, val jsontext.Value)) *FieldErrors {
 	// Long arguments are not checked here, because the caller checks them with its own limit.
 	long := len(raw) > maxCheckedParams
-	dec := decoders.Get().(*jsontext.Decoder)
-	dec.Reset(bytes.NewBuffer(raw), jsontext.AllowDuplicateNames(long))
-	defer decoders.Put(dec)
+	dec := codec.NewReader(raw, jsontext.AllowDuplicateNames(long))
+	defer dec.Release()
 	if long {
 		member = r.withDuplicateCheck(member)
 	}
@@ -46,7 +43,7 @@ func (r *paramsReader) read(raw json.RawMessage, member func(name []byte, val js
 	case len(bytes.Trim(raw, " \t\r\n")) == 0:
 		return nil
 	case dec.PeekKind() == '{':
-		if err := members(dec, raw, member); err != nil {
+		if err := members(dec.Decoder, raw, member); err != nil {
 			return syntaxErrors(err)
 		}
 	default:

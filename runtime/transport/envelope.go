@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
-	"sync"
 	"unicode/utf8"
 
 	jsonv2 "github.com/go-json-experiment/json"
@@ -16,6 +15,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/mcpe-gen/mcpe-gen/internal/codec"
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
@@ -240,28 +240,18 @@ func metaOf(params json.RawMessage) (meta json.RawMessage) {
 
 // A walker reads a JSON text in a single pass. The returned values share memory with the text.
 type walker struct {
-	dec  *jsontext.Decoder
-	buf  bytes.Buffer
+	dec  *codec.Reader
 	data []byte
 }
-
-var walkers = sync.Pool{New: func() any { return &walker{dec: jsontext.NewDecoder(new(bytes.Buffer))} }}
 
 // newWalker returns a walker for data. It accepts unpaired surrogates, because JavaScript produces such strings. Each
 // method decides whether a value may contain one.
 func newWalker(data []byte) *walker {
-	w := walkers.Get().(*walker)
-	w.data, w.buf = data, *bytes.NewBuffer(data)
-	w.dec.Reset(&w.buf, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
-	return w
+	return &walker{codec.NewReader(data, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)), data}
 }
 
-// release returns the walker to the pool. The values it has returned remain valid.
-func (w *walker) release() {
-	w.data, w.buf = nil, bytes.Buffer{}
-	w.dec.Reset(&w.buf)
-	walkers.Put(w)
-}
+// release releases the walker's memory. The values it has returned remain valid.
+func (w *walker) release() { w.dec.Release() }
 
 // atEnd reports whether only white space follows.
 func (w *walker) atEnd() bool { return len(bytes.Trim(w.data[w.dec.InputOffset():], " \t\r\n")) == 0 }

@@ -58,7 +58,7 @@ func (p *Params) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// DecodeMeta returns the _meta of params, or nil if there is none. Like the SDK, it takes the last of repeated members.
+// DecodeMeta returns the _meta of params, or nil if it is absent. Like the SDK, it takes the last of repeated members.
 func DecodeMeta(params json.RawMessage) map[string]any {
 	var head struct {
 		Meta map[string]any `json:"_meta"`
