@@ -7,23 +7,18 @@ import (
 	"io"
 	"log"
 	"log/slog"
-	"math"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
-	"os"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/modelcontextprotocol/go-sdk/mcp"
-
 	"github.com/mcpe-gen/mcpe-gen/bench/sample"
 	"github.com/mcpe-gen/mcpe-gen/bench/sample/sampleclient"
 	"github.com/mcpe-gen/mcpe-gen/bench/sample/sampleserver"
-	"github.com/mcpe-gen/mcpe-gen/internal/testkit/throwaway"
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
@@ -39,39 +34,22 @@ const (
 
 // benchBalance measures how long clients with default options wait for the next delivery after a server is killed. The
 // servers are behind a round-robin balancer without health checks.
-func benchBalance(ctx context.Context, s settings) ([]row, error) {
-	took := map[string][]time.Duration{}
-	for range s.kills {
-		if err := killHalf(ctx, took); err != nil {
-			return nil, err
-		}
+func benchBalance(b *bench) {
+	took := map[string][]float64{}
+	for range b.kills {
+		b.check(killHalf(b, took))
 	}
-	rows := []row{
-		killRow("streams", took[wire.ModePush], time.Second),
-		// A poller polls once a second.
-		killRow("polls", took[wire.ModePoll], 2*time.Second),
+	killRow(b, "streams", took[wire.ModePush], time.Second)
+	killRow(b, "polls", took[wire.ModePoll], 2*time.Second) // a poller polls once a second
+	if address, ok := b.database("webhooks behind a balancer"); ok {
+		killRow(b, fmt.Sprintf("webhooks (lease %v)", balancedLease), killHooks(b, address), balancedLease+2*time.Second)
 	}
-	hooks, err := killHooks(ctx, s)
-	if errors.Is(err, throwaway.ErrMissing) {
-		fmt.Fprintln(os.Stderr, "bench: NOT MEASURED: webhooks behind a balancer, since PostgreSQL is not installed")
-		return rows, nil
-	}
-	if err != nil {
-		return rows, err
-	}
-	return append(rows, killRow(fmt.Sprintf("webhooks (lease %v)", balancedLease), hooks, balancedLease+2*time.Second)), nil
 }
 
-// killRow returns a row with a distribution and the maximum time allowed.
-func killRow(what string, took []time.Duration, limit time.Duration) row {
-	slices.Sort(took)
-	n := len(took)
-	round := func(d time.Duration) time.Duration { return d.Round(time.Millisecond) }
-	worst := took[n-1]
-	p99 := took[int(math.Ceil(float64(n)*0.99))-1]
-	ours := fmt.Sprintf("%v, %v, %v, %v", round(took[0]), round(took[n/2]), round(p99), round(worst))
-	return row{fmt.Sprintf("from the kill behind a balancer to the next delivery, %s: least, median, p99 and worst of %d", what, n),
-		limit.String(), ours, worst.Seconds() / limit.Seconds(), "≤ 1.00"}
+// killRow adds a row with the worst of the waiting times in seconds, and a note on the others.
+func killRow(b *bench, what string, took []float64, most time.Duration) {
+	b.within(fmt.Sprintf("from the kill behind a balancer to the next delivery, %s: the worst of %d", what, len(took)), []float64{slices.Max(took)}, most.Seconds(), duration)
+	b.note(fmt.Sprintf("least %s, p50 %s, p99 %s", duration(slices.Min(took)), duration(median(took)), duration(quantile(took, 0.99))))
 }
 
 // A backend is one of two servers behind a balancer. Both have the same store.
@@ -86,10 +64,9 @@ func (b *backend) kill() {
 }
 
 // killHalf kills the server with the most streams and records each client's waiting time.
-func killHalf(ctx context.Context, took map[string][]time.Duration) error {
+func killHalf(ctx context.Context, took map[string][]float64) error {
 	quiet := slog.New(slog.DiscardHandler)
-	es, err := server.New(mcp.NewServer(&mcp.Implementation{Name: "bench", Version: "1"}, nil),
-		server.Options{NextPoll: time.Second, Logger: quiet})
+	es, err := server.New(newServer(), server.Options{NextPoll: time.Second, Logger: quiet})
 	if err != nil {
 		return err
 	}
@@ -139,7 +116,7 @@ func killHalf(ctx context.Context, took map[string][]time.Duration) error {
 					}
 					if at := killed.Load(); at != 0 && ev.Data.T > at {
 						mu.Lock()
-						took[mode] = append(took[mode], time.Since(time.Unix(0, at)))
+						took[mode] = append(took[mode], time.Since(time.Unix(0, at)).Seconds())
 						mu.Unlock()
 						return
 					}
@@ -187,56 +164,24 @@ func roundRobin(servers []*backend) http.Handler {
 
 // killHooks kills one of two replicas on PostgreSQL and measures when each webhook receives an event that the other
 // replica emits immediately afterwards.
-func killHooks(ctx context.Context, s settings) (took []time.Duration, err error) {
-	address, stop, err := database()
-	if err != nil {
-		return nil, err
+func killHooks(b *bench, address string) (took []float64) {
+	receiver := b.start("clock")
+	var both [2]*process
+	for i := range both {
+		both[i] = b.start("replica", address, receiver.base, balancedLease)
 	}
-	defer stop()
-	receiver, err := start(ctx, "clock")
-	if err != nil {
-		return nil, err
-	}
-	defer receiver.stop()
-	place := fmt.Sprint(address, " ", receiver.base, " ", balancedLease)
-	var both []*process
-	for range 2 {
-		p, err := startIn(ctx, "replica", place)
-		if err != nil {
-			return nil, err
-		}
-		both = append(both, p)
-	}
-	defer func() {
-		for _, p := range both {
-			p.stop()
-		}
-	}()
-	if _, err := both[0].get(fmt.Sprint("/admin/subscribe?n=", balancedHooks)); err != nil {
-		return nil, err
-	}
-	for i := range max(4, s.kills/2) {
+	_, err := both[0].get(fmt.Sprint("/admin/subscribe?n=", balancedHooks))
+	b.check(err)
+	for i := range max(4, b.kills/2) {
 		// By then the replicas have divided the webhooks.
 		time.Sleep(2 * balancedLease)
 		survivor := both[(i+1)%2]
-		if err := survivor.emit(1); err != nil {
-			return nil, err
-		}
-		if _, err := ages(receiver, balancedHooks); err != nil {
-			return nil, err
-		}
+		b.emit(survivor, 1)
+		b.ages(receiver, balancedHooks)
 		both[i%2].stop()
-		if err := survivor.emit(1); err != nil {
-			return nil, err
-		}
-		some, err := ages(receiver, balancedHooks)
-		if err != nil {
-			return nil, err
-		}
-		took = append(took, some...)
-		if both[i%2], err = startIn(ctx, "replica", place); err != nil {
-			return nil, err
-		}
+		b.emit(survivor, 1)
+		took = append(took, b.ages(receiver, balancedHooks)...)
+		both[i%2] = b.start("replica", address, receiver.base, balancedLease)
 	}
-	return took, nil
+	return took
 }

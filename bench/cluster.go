@@ -8,8 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -17,7 +15,6 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/mcpe-gen/mcpe-gen/internal/testkit/throwaway"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
@@ -30,55 +27,21 @@ const (
 	countTime = 15 * time.Second
 )
 
-// database starts a PostgreSQL server that syncs commits to disk.
-func database() (address string, stop func() error, err error) {
-	exe, err := os.Executable()
-	if err != nil {
-		return "", nil, err
-	}
-	return throwaway.Start(filepath.Join(filepath.Dir(exe), "throwaway"), "-durable")
-}
-
 // benchCluster measures replicas on one PostgreSQL server.
-func benchCluster(ctx context.Context, s settings) ([]row, error) {
-	address, stop, err := database()
-	if errors.Is(err, throwaway.ErrMissing) {
-		fmt.Fprintln(os.Stderr, "bench: NOT MEASURED: replicas, since PostgreSQL is not installed")
-		return nil, nil
+func benchCluster(b *bench) {
+	address, ok := b.database("replicas")
+	if !ok {
+		return
 	}
-	if err != nil {
-		return nil, err
-	}
-	defer stop()
-	receiver, err := start(ctx, "clock")
-	if err != nil {
-		return nil, err
-	}
-	defer receiver.stop()
+	receiver := b.start("clock")
 	var all []*process
-	place := address + " " + receiver.base
 	for range clusterReplicas {
-		p, err := startIn(ctx, "replica", place)
-		if err != nil {
-			return nil, err
-		}
-		defer p.stop()
-		all = append(all, p)
+		all = append(all, b.start("replica", address, receiver.base))
 	}
-	rest, err := benchRest(ctx, address, len(all))
-	if err != nil {
-		return nil, err
-	}
-	rows, err := benchOutbox(ctx, all)
-	if err != nil {
-		return nil, err
-	}
-	failover, err := benchFailover(ctx, s, all, place)
-	if err != nil {
-		return nil, err
-	}
-	fan, err := benchFan(ctx, all, receiver, address)
-	return append(rows, rest, failover, fan), err
+	benchRest(b, address, len(all))
+	benchOutbox(b, all)
+	benchFailover(b, all, address, receiver)
+	benchFan(b, all, receiver, address)
 }
 
 // arrivals records when each payload arrived on a stream, by the payload's time.
@@ -164,134 +127,79 @@ func (a *arrivals) arrivalOf(t int64) (int64, error) {
 	}
 }
 
-// commitTransactions makes p commit n transactions with one occurrence each. It returns the commit times by the
-// payload's time.
-func (p *process) commitTransactions(n int, every time.Duration) (commits map[int64]int64, err error) {
-	text, err := p.get(fmt.Sprintf("/admin/transactions?n=%d&every=%s", n, every))
-	if err != nil {
-		return nil, err
+// transactions makes p commit n transactions with one event each. It returns the times from each commit to the event's
+// arrival in seconds.
+func (b *bench) transactions(p *process, a *arrivals, n int, every time.Duration) (took []float64) {
+	var commits map[int64]int64 // by the payload's time
+	b.check(p.ask(fmt.Sprintf("/admin/transactions?n=%d&every=%s", n, every), &commits))
+	for t, committed := range commits {
+		at, err := a.arrivalOf(t)
+		b.check(err)
+		took = append(took, time.Duration(at-committed).Seconds())
 	}
-	return commits, json.Unmarshal([]byte(text), &commits)
-}
-
-// ageRow returns a row with the age of events at delivery and the limit for its p99.
-func ageRow(what string, took []time.Duration, target time.Duration) row {
-	slices.Sort(took)
-	p50, p99 := took[len(took)/2], took[len(took)*99/100]
-	ours := fmt.Sprintf("%v, %v", p50.Round(100*time.Microsecond), p99.Round(100*time.Microsecond))
-	return row{what, target.String(), ours, float64(p99) / float64(target), "≤ 1.00"}
+	return took
 }
 
 // benchRest counts the transactions of idle replicas. Most are one statement.
-func benchRest(ctx context.Context, database string, replicas int) (row, error) {
-	count := func() (n int64, err error) {
-		conn, err := pgx.Connect(ctx, database)
-		if err != nil {
-			return 0, err
-		}
-		defer conn.Close(ctx)
-		return n, conn.QueryRow(ctx, "SELECT xact_commit + xact_rollback FROM pg_stat_database WHERE datname = current_database()").Scan(&n)
+func benchRest(b *bench, database string, replicas int) {
+	transactions := func() (n float64) {
+		conn, err := pgx.Connect(b, database)
+		b.check(err)
+		defer conn.Close(b)
+		b.check(conn.QueryRow(b, "SELECT (xact_commit + xact_rollback)::float8 FROM pg_stat_database WHERE datname = current_database()").Scan(&n))
+		return n
 	}
 	time.Sleep(2 * outboxRest) // until shards have been divided
-	from, err := count()
-	if err != nil {
-		return row{}, err
-	}
-	time.Sleep(countTime)
-	to, err := count()
-	if err != nil {
-		return row{}, err
-	}
-	const most = 8.0
-	each := float64(to-from) / countTime.Seconds() / float64(replicas)
-	what := fmt.Sprintf("transactions of a replica at rest, replicas: %d", replicas)
-	return row{what, fmt.Sprintf("%.1f/s", most), fmt.Sprintf("%.1f/s", each), each / most, "≤ 1.00"}, nil
+	m := b.inTurns(func() float64 {
+		from := transactions()
+		time.Sleep(countTime)
+		return (transactions() - from) / countTime.Seconds() / float64(replicas)
+	})
+	b.within(fmt.Sprintf("transactions of a replica at rest, replicas: %d", replicas), m[0], 8, rate)
 }
 
-// benchOutbox measures the time from the commit of an author's transaction to the arrival of its occurrence on a stream
-// at another replica. It measures the first occurrence after an idle period and the following ones.
-func benchOutbox(ctx context.Context, all []*process) ([]row, error) {
-	a, err := follow(ctx, all[1])
-	if err != nil {
-		return nil, err
-	}
+// benchOutbox measures the time from the commit of an author's transaction to the arrival of its event on a stream at
+// another replica. It measures the first event after an idle period and the following ones.
+func benchOutbox(b *bench, all []*process) {
+	a, err := follow(b, all[1])
+	b.check(err)
 	defer a.close()
-	measure := func(n int) (took []time.Duration, err error) {
-		commits, err := all[0].commitTransactions(n, 17*time.Millisecond)
-		if err != nil {
-			return nil, err
-		}
-		for t, committed := range commits {
-			at, err := a.arrivalOf(t)
-			if err != nil {
-				return nil, err
-			}
-			took = append(took, time.Duration(at-committed))
-		}
-		return took, nil
+	var first, following latencies
+	for range b.rounds {
+		time.Sleep(outboxRest)
+		first.add(b.transactions(all[0], a, 1, 0))
+		following.add(b.transactions(all[0], a, 100, 17*time.Millisecond))
 	}
-	time.Sleep(outboxRest)
-	first, err := measure(1)
-	if err != nil {
-		return nil, err
-	}
-	took, err := measure(300)
-	if err != nil {
-		return nil, err
-	}
-	const what = "from a transaction's commit to a stream at another replica, p50 and p99"
-	return []row{ageRow(what, took, 60*time.Millisecond), ageRow(what+", after a rest", first, 300*time.Millisecond)}, nil
+	const what = "from a transaction's commit to a stream at another replica"
+	b.ageWithin(what, following, 60*time.Millisecond)
+	b.within(what+", after a rest", first.p50, 0.3, duration)
 }
 
-// benchFailover measures the time from killing the outbox's owner to the arrival of a later occurrence on a stream at
-// another replica.
-func benchFailover(ctx context.Context, s settings, all []*process, place string) (row, error) {
-	var took []float64
-	for range s.rounds {
+// benchFailover measures the time from killing the outbox's owner to the arrival of a later event on a stream at another
+// replica.
+func benchFailover(b *bench, all []*process, address string, receiver *process) {
+	m := b.inTurns(func() float64 {
 		owner, err := ownerOf(all, engine.OutboxTopic)
-		if err != nil {
-			return row{}, err
-		}
-		other := (owner + 1) % len(all)
-		a, err := follow(ctx, all[other])
-		if err != nil {
-			return row{}, err
-		}
+		b.check(err)
+		other := all[(owner+1)%len(all)]
+		a, err := follow(b, other)
+		b.check(err)
+		defer a.close()
 		killed := time.Now()
 		all[owner].stop()
-		commits, err := all[other].commitTransactions(1, 0)
-		if err != nil {
-			return row{}, err
-		}
-		for t := range commits {
-			at, err := a.arrivalOf(t)
-			if err != nil {
-				return row{}, err
-			}
-			took = append(took, time.Unix(0, at).Sub(killed).Seconds())
-		}
-		a.close()
-		again, err := startIn(ctx, "replica", place)
-		if err != nil {
-			return row{}, err
-		}
-		*all[owner] = *again
-	}
-	const target = 12.0 // the lease and 2 s
-	m := median(took)
-	const what = "from the kill of the outbox's owner to the next delivery (lease 10 s)"
-	return row{what, "12 s", fmt.Sprintf("%.1f s", m), m / target, "≤ 1.00"}, nil
+		b.transactions(other, a, 1, 0)
+		took := time.Since(killed).Seconds()
+		all[owner] = b.start("replica", address, receiver.base)
+		return took
+	})
+	b.within("from the kill of the outbox's owner to the next delivery (lease 10 s)", m[0], 12, duration) // the lease and 2 s
 }
 
 // ownerOf returns the index of the process that owns the topic's only shard.
 func ownerOf(all []*process, topic string) (int, error) {
 	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
-		text, err := all[0].get("/admin/cluster")
-		if err != nil {
-			return 0, err
-		}
 		var c engine.Cluster
-		if err := json.Unmarshal([]byte(text), &c); err != nil {
+		if err := all[0].ask("/admin/cluster", &c); err != nil {
 			return 0, err
 		}
 		for _, h := range c.Shards {
@@ -310,54 +218,42 @@ func ownerOf(all []*process, topic string) (int, error) {
 	return 0, fmt.Errorf("nobody owns %s", topic)
 }
 
-// fanSubscriptions is the number of webhook subscriptions in benchFan. fanEmits is the number of events.
+// fanSubscriptions is the number of webhook subscriptions in benchFan. fanEmits is the number of events in a round.
 const (
 	fanSubscriptions = 30
-	fanEmits         = 100
+	fanEmits         = 40
 )
 
-// ages waits for n deliveries at a receiver and returns the ages of their events.
-func ages(receiver *process, n int) (took []time.Duration, err error) {
+// ages waits for n deliveries at a receiver of kind clock and returns the ages of their events in seconds.
+func (b *bench) ages(receiver *process, n int) (took []float64) {
 	for end := time.Now().Add(30 * time.Second); len(took) < n; time.Sleep(10 * time.Millisecond) {
-		text, err := receiver.get("/admin/ages")
 		var some []time.Duration
-		if err == nil {
-			err = json.Unmarshal([]byte(text), &some)
+		b.check(receiver.ask("/admin/ages", &some))
+		for _, age := range some {
+			took = append(took, age.Seconds())
 		}
-		if took = append(took, some...); err != nil || time.Now().After(end) {
-			return took, errors.Join(err, fmt.Errorf("%d of %d deliveries within 30 s", len(took), n))
+		if time.Now().After(end) {
+			b.check(fmt.Errorf("%d of %d deliveries within 30 s", len(took), n))
 		}
 	}
-	return took, nil
+	return took
 }
 
-// benchFan measures the age of occurrences on arrival at webhooks. One process only emits, and other processes own the
+// benchFan measures the age of events on arrival at webhooks. One process only emits, and other processes own the
 // webhook subscriptions.
-func benchFan(ctx context.Context, all []*process, receiver *process, database string) (row, error) {
-	worker, err := startIn(ctx, "worker", database)
-	if err != nil {
-		return row{}, err
-	}
-	defer worker.stop()
-	if _, err := all[0].get(fmt.Sprint("/admin/subscribe?n=", fanSubscriptions)); err != nil {
-		return row{}, err
-	}
-	if err := worker.emit(1); err != nil { // until then owners take new subscriptions up
-		return row{}, err
-	}
-	if _, err := ages(receiver, fanSubscriptions); err != nil {
-		return row{}, err
-	}
-	for range fanEmits {
-		time.Sleep(50 * time.Millisecond)
-		if err := worker.emit(1); err != nil {
-			return row{}, err
+func benchFan(b *bench, all []*process, receiver *process, database string) {
+	worker := b.start("worker", database)
+	_, err := all[0].get(fmt.Sprint("/admin/subscribe?n=", fanSubscriptions))
+	b.check(err)
+	b.emit(worker, 1) // until then owners take new subscriptions up
+	b.ages(receiver, fanSubscriptions)
+	var took latencies
+	for range b.rounds {
+		for range fanEmits {
+			time.Sleep(50 * time.Millisecond)
+			b.emit(worker, 1)
 		}
+		took.add(b.ages(receiver, fanEmits*fanSubscriptions))
 	}
-	took, err := ages(receiver, fanEmits*fanSubscriptions)
-	if err != nil {
-		return row{}, err
-	}
-	what := fmt.Sprintf("from an emit to %d webhooks at other replicas, p50 and p99", fanSubscriptions)
-	return ageRow(what, took, 150*time.Millisecond), nil
+	b.ageWithin(fmt.Sprintf("from an emit to %d webhooks at other replicas", fanSubscriptions), took, 150*time.Millisecond)
 }

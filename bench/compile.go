@@ -18,108 +18,77 @@ import (
 // benchCompile measures the compiler's CPU time for the generated packages of 1,000 event types, excluding dependencies:
 // the types with the code for a server, and the types with the code for a client. The limit is the CPU time for the
 // types.
-func benchCompile(ctx context.Context, s settings) ([]row, error) {
-	dir, err := tempModule()
-	if err != nil {
-		return nil, err
+func benchCompile(b *bench) {
+	all := newCompilations(b)
+	var measured []func() float64
+	for _, c := range all {
+		measured = append(measured, func() float64 {
+			took, peak, err := c.run(b)
+			b.check(err)
+			c.peaks = append(c.peaks, float64(peak))
+			return took.Seconds()
+		})
 	}
-	defer os.RemoveAll(dir)
-	all, err := newCompilations(ctx, dir)
-	if err != nil {
-		return nil, err
-	}
-	seen := map[*compilation][]float64{}
-	for range s.rounds {
-		for _, c := range all {
-			took, err := c.run(ctx)
-			if err != nil {
-				return nil, err
-			}
-			seen[c] = append(seen[c], took.Seconds())
+	m := b.inTurns(measured...)
+	for i, c := range all[1:] {
+		for round, alone := range m[0] {
+			m[i+1][round] += alone
+		}
+		b.against("CPU time of compiling 1,000 event types for a "+c.name+" against their types alone", m[0], m[i+1], duration, "≤ 4.00")
+		if median(c.peaks) > 0 {
+			b.within("peak memory of compiling the "+c.name+"'s package", c.peaks, 800<<20, size)
 		}
 	}
-	alone := all[0]
-	l := median(seen[alone])
-	var rows []row
-	for _, c := range all[1:] {
-		o := l + median(seen[c])
-		rows = append(rows, row{"CPU time of compiling 1,000 event types for a " + c.name + " against their types alone", seconds(l), seconds(o), o / l, "≤ 4.00"})
-		if alone.peak > 0 {
-			megabytes := func(c *compilation) string { return fmt.Sprintf("%d MB", c.peak>>20) }
-			rows = append(rows, row{"peak memory of compiling the " + c.name + "'s package (target 800 MB)", megabytes(alone), megabytes(c), float64(c.peak) / float64(alone.peak), ""})
-		}
-	}
-	return rows, nil
 }
 
 // A compilation compiles one package.
 type compilation struct {
-	name string
-	args []string
-	peak int64 // peak memory of a run in bytes; 0 if unknown
+	name  string
+	args  []string
+	peaks []float64 // peak memory of each run in bytes; 0 if unknown
 }
 
-// newCompilations generates packages below dir and compiles their imports. The first one has the types.
-func newCompilations(ctx context.Context, dir string) ([]*compilation, error) {
-	if err := os.WriteFile(filepath.Join(dir, "events.yaml"), eventFile(1000), 0o644); err != nil {
-		return nil, err
-	}
-	plan, found, err := gen.Generate(ctx, gen.Request{Dir: dir, Files: []string{"events.yaml"}, Out: "types", ServerOut: "server", ClientOut: "client"})
-	if err != nil {
-		return nil, err
-	}
-	if plan == nil {
-		return nil, firstError(found)
-	}
-	if err := plan.Apply(); err != nil {
-		return nil, err
-	}
-	list := exec.CommandContext(ctx, "go", "list", "-export", "-deps", "-f", "{{if .Export}}packagefile {{.ImportPath}}={{.Export}}{{end}}",
+// newCompilations generates packages and compiles their imports. The first one has the types.
+func newCompilations(b *bench) (all []*compilation) {
+	dir := b.tempModule()
+	b.write(dir, "events.yaml", eventFile(1000))
+	plan, err := planOf(b, gen.Request{Dir: dir, Files: []string{"events.yaml"}, Out: "types", ServerOut: "server", ClientOut: "client"})
+	b.check(err)
+	b.check(plan.Apply())
+	list := exec.CommandContext(b, "go", "list", "-export", "-deps", "-f", "{{if .Export}}packagefile {{.ImportPath}}={{.Export}}{{end}}",
 		"./runtime/impl/serverimpl", "./runtime/impl/clientimpl", "./runtime/readtool")
 	list.Stderr = os.Stderr
 	imports, err := list.Output()
 	if err != nil {
-		return nil, fmt.Errorf("list what generated code imports, from the module's directory: %w", err)
+		b.check(fmt.Errorf("list what generated code imports, from the module's directory: %w", err))
 	}
-	tools, err := exec.CommandContext(ctx, "go", "env", "GOTOOLDIR").Output()
-	if err != nil {
-		return nil, err
-	}
+	tools, err := exec.CommandContext(b, "go", "env", "GOTOOLDIR").Output()
+	b.check(err)
 	embed, err := json.Marshal(map[string]any{"Patterns": map[string][]string{golang.SchemasFile: {golang.SchemasFile}},
 		"Files": map[string]string{golang.SchemasFile: filepath.Join(dir, "server", golang.SchemasFile)}})
-	if err != nil {
-		return nil, err
-	}
+	b.check(err)
 	lines := []string{"packagefile bench.example/types=" + filepath.Join(dir, "types.a") + "\n"}
 	for line := range strings.Lines(string(imports)) {
 		if strings.TrimSpace(line) != "" {
 			lines = append(lines, line)
 		}
 	}
-	for name, content := range map[string][]byte{"importcfg": []byte(strings.Join(lines, "")), "embedcfg": embed} {
-		if err := os.WriteFile(filepath.Join(dir, name), content, 0o644); err != nil {
-			return nil, err
-		}
-	}
-	var all []*compilation
+	importcfg, embedcfg := b.write(dir, "importcfg", []byte(strings.Join(lines, ""))), b.write(dir, "embedcfg", embed)
 	for _, name := range []string{"types", "server", "client"} {
 		files, err := filepath.Glob(filepath.Join(dir, name, "*.go"))
-		if err != nil {
-			return nil, err
-		}
+		b.check(err)
 		args := []string{filepath.Join(string(bytes.TrimSpace(tools)), "compile"), "-o", filepath.Join(dir, name+".a"), "-p", "bench.example/" + name,
-			"-complete", "-pack", "-importcfg", filepath.Join(dir, "importcfg"), "-embedcfg", filepath.Join(dir, "embedcfg")}
+			"-complete", "-pack", "-importcfg", importcfg, "-embedcfg", embedcfg}
 		all = append(all, &compilation{name: name, args: append(args, files...)})
 	}
-	return all, nil
+	return all
 }
 
-// run compiles the package and returns the CPU time.
-func (c *compilation) run(ctx context.Context) (time.Duration, error) {
+// run compiles the package and returns the CPU time and the peak memory.
+func (c *compilation) run(ctx context.Context) (took time.Duration, peak int64, err error) {
 	cmd := exec.CommandContext(ctx, c.args[0], c.args[1:]...)
 	if out, err := cmd.CombinedOutput(); err != nil {
-		return 0, fmt.Errorf("compile: %w\n%s", err, out)
+		return 0, 0, fmt.Errorf("compile: %w\n%s", err, out)
 	}
-	c.peak = max(c.peak, peakMemory(cmd.ProcessState))
-	return cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime(), nil
+	return cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime(), peakMemory(cmd.ProcessState), nil
 }

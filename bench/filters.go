@@ -3,16 +3,10 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
-	"net/url"
-	"strconv"
-
-	"golang.org/x/sync/errgroup"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
-	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 )
 
@@ -31,42 +25,21 @@ var filters = []filter{
 	{"equal, any of 8 elements", events.MatchRule{Argument: "element", Path: "/labels/*/name"}, `"l9"`},
 	{"in, 2 values", events.MatchRule{Argument: "in", Path: "/name", Op: events.MatchIn}, `["db","cache"]`},
 	{"glob", events.MatchRule{Argument: "glob", Path: "/name", Op: events.MatchGlob}, `"d*"`},
-	{"not equal", events.MatchRule{Argument: "notEqual", Path: "/name", Not: true}, `"web"`},
+	{"prefix", events.MatchRule{Argument: "prefix", Path: "/name", Op: events.MatchPrefix}, `"d"`},
+	{"lt", events.MatchRule{Argument: "lt", Path: "/size", Op: events.MatchLT}, `1`},
+	{"lte", events.MatchRule{Argument: "lte", Path: "/size", Op: events.MatchLTE}, `0`},
+	{"gt", events.MatchRule{Argument: "gt", Path: "/size", Op: events.MatchGT}, `1`},
 	{"gte", events.MatchRule{Argument: "gte", Path: "/size", Op: events.MatchGTE}, `2`},
+	{"not equal", events.MatchRule{Argument: "notEqual", Path: "/name", Not: true}, `"web"`},
 	{"notBy, 2 actors", events.MatchRule{Argument: "notBy", Path: "/sender", Op: events.MatchIn, Not: true}, `["me","bot"]`},
 	{"not in, 2 values, any of 8 elements", events.MatchRule{Argument: "without", Path: "/labels/*/name", Op: events.MatchIn, Not: true}, `["l0","l8"]`},
 }
 
-// serveFilters serves an event type with all filters. /admin/subscribe?n=…&url=…&arguments=… creates n subscriptions
-// with these arguments.
-func serveFilters(mux *http.ServeMux) {
-	var es *server.Server
-	var emitter *server.Emitter[json.RawMessage]
-	mux.HandleFunc("GET /admin/subscribe", func(w http.ResponseWriter, r *http.Request) {
-		q := r.URL.Query()
-		n, err := strconv.Atoi(q.Get("n"))
-		if err == nil && es == nil {
-			es, emitter, err = filterServer(q.Get("url"))
-		}
-		if err == nil {
-			err = subscribeFiltered(r.Context(), es, q.Get("url"), n, q.Get("arguments"))
-		}
-		if err != nil {
-			http.Error(w, err.Error(), http.StatusInternalServerError)
-		}
-	})
-	onEmitCost(mux, func() error {
-		if emitter == nil {
-			return errors.New("no subscriptions were asked for")
-		}
-		return emitter.Emit(context.Background(), json.RawMessage(filterPayload))
-	})
-}
-
-func filterServer(receiver string) (*server.Server, *server.Emitter[json.RawMessage], error) {
-	es, err := hookServer(receiver, nil, -1)
+// serveFilters serves an event type with all filters. place is the receiver's URL.
+func serveFilters(mux *http.ServeMux, place string) error {
+	es, err := hookServer(place, nil, -1)
 	if err != nil {
-		return nil, nil, err
+		return err
 	}
 	info := events.Info{Name: "bench.filtered", Description: "For the cost of filters.",
 		InputSchema: json.RawMessage(`{"type":"object"}`), PayloadSchema: json.RawMessage(`{"type":"object"}`)}
@@ -74,55 +47,28 @@ func filterServer(receiver string) (*server.Server, *server.Emitter[json.RawMess
 		info.Match = append(info.Match, f.rule)
 	}
 	emitter, err := server.Register(es, events.Type[json.RawMessage, json.RawMessage]{Info: info}, server.Hooks[json.RawMessage, json.RawMessage]{})
-	return es, emitter, err
-}
-
-func subscribeFiltered(ctx context.Context, es *server.Server, receiver string, n int, arguments string) error {
-	g, ctx := errgroup.WithContext(ctx)
-	g.SetLimit(64)
-	for i := range n {
-		g.Go(func() error {
-			_, err := es.Admin().Subscribe(ctx, operator.SubscribeRequest{SubscriptionKey: operator.SubscriptionKey{
-				Principal: "bench", Event: "bench.filtered", URL: fmt.Sprintf("%s/hooks/%d", receiver, i), Arguments: json.RawMessage(arguments)}})
-			return err
-		})
-	}
-	return g.Wait()
-}
-
-// benchFilters measures the cost of an emit for each subscription that a filter excludes.
-func benchFilters(ctx context.Context, s settings) ([]row, error) {
-	receiver, err := start(ctx, "receiver")
 	if err != nil {
-		return nil, err
+		return err
 	}
-	defer receiver.stop()
+	onSubscribe(mux, es, info.Name, place)
+	onEmitCost(mux, func() error { return emitter.Emit(context.Background(), json.RawMessage(filterPayload)) })
+	return nil
+}
+
+// benchFilters measures the CPU time of an emit for each subscription that a filter excludes.
+func benchFilters(b *bench) {
+	receiver := b.start("receiver")
 	const n = 10_000
-	cost := func(n int, arguments string) (float64, error) {
-		p, err := start(ctx, "filters")
-		if err != nil {
-			return 0, err
-		}
-		defer p.stop()
-		if _, err := p.get(fmt.Sprintf("/admin/subscribe?n=%d&url=%s&arguments=%s", n, receiver.base, url.QueryEscape(arguments))); err != nil {
-			return 0, err
-		}
-		return p.emitCost(s.rounds)
-	}
-	alone, err := cost(0, "{}")
-	if err != nil {
-		return nil, err
-	}
-	var rows []row
+	costOf := func(p *process) func() float64 { return func() float64 { return b.emitCost(p).CPU } }
+	alone := median(b.inTurns(costOf(b.start("filters", receiver.base)))[0])
 	for _, f := range filters {
-		beside, err := cost(n, fmt.Sprintf(`{%q:%s}`, f.rule.Argument, f.value))
-		if err != nil {
-			return nil, err
+		p := b.start("filters", receiver.base)
+		b.subscribe(p, n, "hooks", fmt.Sprintf(`{%q:%s}`, f.rule.Argument, f.value))
+		each := b.inTurns(costOf(p))[0]
+		p.stop()
+		for i, all := range each {
+			each[i] = max(0, all-alone) / n
 		}
-		const bound = 512 // of one test under the append lock
-		each := max(beside-alone, 0) / n
-		rows = append(rows, row{fmt.Sprintf("emit, for each of 10,000 subscriptions that a filter rules out: %s (limit: target)", f.what),
-			fmt.Sprintf("%d ns", bound), fmt.Sprintf("%.1f ns", each), each / bound, "≤ 1.00"})
+		b.against("CPU time of an emit for each subscription that a filter excludes: "+f.what, nil, each, nanoseconds, "")
 	}
-	return rows, nil
 }

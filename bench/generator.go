@@ -8,75 +8,68 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
-	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/gen"
 )
 
-// generateLimit is the maximum CPU time in seconds for 1,000 event types.
-const generateLimit = 1.6
-
-// tempModule returns a new temporary directory with a go.mod.
-func tempModule() (string, error) {
-	dir, err := os.MkdirTemp("", "mcpe-bench-")
-	if err != nil {
-		return "", err
-	}
-	return dir, os.WriteFile(filepath.Join(dir, "go.mod"), []byte("module bench.example\n"), 0o644)
+// tempModule returns a new directory with a go.mod, which is removed at the end.
+func (b *bench) tempModule() string {
+	dir := b.tempDir()
+	b.check(os.WriteFile(filepath.Join(dir, "go.mod"), []byte("module bench.example\n"), 0o644))
+	return dir
 }
 
-// benchGenerate measures the generator's CPU time for 10, 100 and 1,000 event types. The limit is the CPU time of
-// go/format for the generated Go. It also measures the growth from 100 to 1,000 types. The maximum for 1,000 types is
-// generateLimit.
-func benchGenerate(ctx context.Context, s settings) ([]row, error) {
-	dir, err := tempModule()
-	if err != nil {
-		return nil, err
-	}
-	defer os.RemoveAll(dir)
-	var rows []row
-	ours := map[int]float64{}
-	for _, n := range []int{10, 100, 1000} {
-		file := filepath.Join(dir, fmt.Sprintf("events%d.yaml", n))
-		if err := os.WriteFile(file, eventFile(n), 0o644); err != nil {
-			return nil, err
+// write writes a file into dir and returns its path.
+func (b *bench) write(dir, name string, content []byte) string {
+	file := filepath.Join(dir, name)
+	b.check(os.WriteFile(file, content, 0o644))
+	return file
+}
+
+// benchGenerate measures the generator's CPU time for 1,000 event types. The limit is the CPU time of go/format for the
+// generated Go. It also measures the growth from 100 to 1,000 types.
+func benchGenerate(b *bench) {
+	dir := b.tempModule()
+	var plan *gen.Plan
+	generating := func(n int) func() float64 {
+		file := b.write(dir, fmt.Sprintf("events%d.yaml", n), eventFile(n))
+		return func() float64 {
+			return b.cpuSeconds(func() (err error) {
+				plan, err = planOf(b, gen.Request{Files: []string{file}, Out: filepath.Join(dir, fmt.Sprintf("out%d", n)), Package: "bench"})
+				return err
+			})
 		}
-		req := gen.Request{Files: []string{file}, Out: filepath.Join(dir, fmt.Sprintf("out%d", n)), Package: "bench"}
-		var generate, gofmt []float64
-		size := 0
-		for range s.rounds {
-			runtime.GC() // the garbage of the previous run does not count
-			begin := cpuTime()
-			plan, diags, err := gen.Generate(ctx, req)
-			if err != nil {
-				return nil, err
-			}
-			generate = append(generate, (cpuTime() - begin).Seconds())
-			if plan == nil {
-				return nil, fmt.Errorf("%d event types: %v", n, diags)
-			}
-			runtime.GC()
-			begin, size = cpuTime(), 0
+	}
+	m := b.inTurns(generating(100), generating(1000), func() float64 {
+		return b.cpuSeconds(func() (err error) {
 			for _, f := range plan.Create {
-				if strings.HasSuffix(f.Path, ".go") {
-					if _, err := format.Source(f.Content); err != nil {
-						return nil, err
-					}
-					size += len(f.Content)
+				if strings.HasSuffix(f.Path, ".go") && err == nil {
+					_, err = format.Source(f.Content)
 				}
 			}
-			gofmt = append(gofmt, (cpuTime() - begin).Seconds())
-		}
-		l, o := median(gofmt), median(generate)
-		ours[n] = o
-		rows = append(rows, row{fmt.Sprintf("CPU time of generating %d event types (%.1f KB each) against gofmt", n, float64(size)/1024/float64(n)), seconds(l), seconds(o), o / l, ""})
-	}
-	rows = append(rows, row{"CPU time of generating 1,000 event types", seconds(generateLimit), seconds(ours[1000]), ours[1000] / generateLimit, "≤ 1.00"})
-	return append(rows, row{"CPU time of generating 1,000 against 100 event types", seconds(ours[100]), seconds(ours[1000]), ours[1000] / ours[100], "≤ 15.00"}), nil
+			return err
+		})
+	})
+	b.against("CPU time of generating 1,000 event types against gofmt", m[2], m[1], duration, "")
+	b.within("CPU time of generating 1,000 event types", m[1], 1.6, duration)
+	b.against("CPU time of generating 1,000 against 100 event types", m[0], m[1], duration, "≤ 15.00")
 }
 
-func seconds(x float64) string {
-	return time.Duration(x * float64(time.Second)).Round(100 * time.Microsecond).String()
+// cpuSeconds calls f after a garbage collection and returns its CPU time.
+func (b *bench) cpuSeconds(f func() error) float64 {
+	runtime.GC()
+	begin := cpuTime()
+	b.check(f())
+	return (cpuTime() - begin).Seconds()
+}
+
+// planOf plans generated files. The first diagnostic is an error.
+func planOf(ctx context.Context, r gen.Request) (*gen.Plan, error) {
+	plan, found, err := gen.Generate(ctx, r)
+	if err == nil && plan == nil {
+		err = firstError(found)
+	}
+	return plan, err
 }
 
 // eventFile returns an event file with n different types of typical size.

@@ -7,60 +7,81 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 )
 
-const connections = 32 // closed-loop connections of benchPoll
+const connections = 32 // closed-loop connections of polls
 
-// request returns a POST request for an events/* method, as sent by a client of revision 2026-07-28.
+// request returns a POST request for a method, as sent by a client of revision 2026-07-28.
 func request(ctx context.Context, url, method, params string) *http.Request {
-	body := `{"jsonrpc":"2.0","id":7,"method":"` + method + `","params":{` + params +
-		`"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"bench","version":"1"},"io.modelcontextprotocol/clientCapabilities":{}}}}`
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader([]byte(body)))
+	req := message(ctx, url, "2026-07-28", `{"jsonrpc":"2.0","id":7,"method":"`+method+`","params":{`+params+
+		`"_meta":{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"bench","version":"1"},"io.modelcontextprotocol/clientCapabilities":{}}}}`)
+	req.Header.Set("Mcp-Method", method)
+	return req
+}
+
+// message returns a POST request with a JSON-RPC message of a protocol revision.
+func message(ctx context.Context, url, version, body string) *http.Request {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, strings.NewReader(body))
 	if err != nil {
 		panic(err) // the URL is a constant
 	}
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("Accept", "application/json, text/event-stream")
-	req.Header.Set("Mcp-Protocol-Version", "2026-07-28")
-	req.Header.Set("Mcp-Method", method)
+	req.Header.Set("Mcp-Protocol-Version", version)
 	req.Header.Set("Authorization", "Bearer "+token)
 	return req
 }
 
-// pollRate sends polls over keep-alive connections for d and returns the responses per second.
-func pollRate(ctx context.Context, url, params string, d time.Duration) (float64, error) {
-	hc := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: connections, MaxConnsPerHost: connections}}
-	defer hc.CloseIdleConnections()
+// call sends a request and returns the body of the response, which must contain a result.
+func call(hc *http.Client, r *http.Request) ([]byte, error) {
+	resp, err := hc.Do(r)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err == nil && (resp.StatusCode != http.StatusOK || !bytes.Contains(body, []byte(`"result"`))) {
+		err = fmt.Errorf("%s answered %s: %.200s", r.URL, resp.Status, body)
+	}
+	return body, err
+}
+
+// keepAlive returns a client with the given number of keep-alive connections.
+func keepAlive(connections int) *http.Client {
+	return &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: connections, MaxConnsPerHost: connections}}
+}
+
+// closedLoop calls f in n goroutines for d. It returns the calls per second and how long each took in seconds.
+func closedLoop(ctx context.Context, n int, d time.Duration, f func(context.Context) error) (rate float64, took []float64, err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	var done atomic.Int64
+	var mu sync.Mutex
 	var wg sync.WaitGroup
 	begin := time.Now()
-	for range connections {
+	for range n {
 		wg.Go(func() {
-			for time.Since(begin) < d && ctx.Err() == nil {
-				resp, err := hc.Do(request(ctx, url, "events/poll", params))
-				if err != nil {
+			var some []float64
+			for now := time.Now(); now.Sub(begin) < d && ctx.Err() == nil; {
+				if err := f(ctx); err != nil {
 					cancel(err)
 					return
 				}
-				b, err := io.ReadAll(resp.Body)
-				resp.Body.Close()
-				if err != nil || resp.StatusCode != http.StatusOK || !bytes.Contains(b, []byte(`"result"`)) {
-					cancel(fmt.Errorf("poll answered %s: %.200s (%w)", resp.Status, b, err))
-					return
-				}
-				done.Add(1)
+				done := time.Now()
+				some = append(some, done.Sub(now).Seconds())
+				now = done
 			}
+			mu.Lock()
+			took = append(took, some...)
+			mu.Unlock()
 		})
 	}
 	wg.Wait()
-	return float64(done.Load()) / time.Since(begin).Seconds(), context.Cause(ctx)
+	return float64(len(took)) / time.Since(begin).Seconds(), took, context.Cause(ctx)
 }
 
 // streams is a set of open SSE responses. It counts frames as they arrive.
@@ -71,8 +92,8 @@ type streams struct {
 	delivered atomic.Int64
 	gaps      atomic.Int64
 
-	mu      sync.Mutex
-	latency []time.Duration
+	mu   sync.Mutex
+	took []float64 // seconds
 }
 
 // openStreams opens n events/stream requests and returns when all have a response.
@@ -140,7 +161,7 @@ func (s *streams) read(body io.Reader, answered chan<- error) {
 		}
 		if s.delivered.Add(1)%7 == 0 { // a sample is enough, and cheaper than all
 			s.mu.Lock()
-			s.latency = append(s.latency, time.Duration(now-stamp))
+			s.took = append(s.took, time.Duration(now-stamp).Seconds())
 			s.mu.Unlock()
 		}
 	}
@@ -152,17 +173,13 @@ func (s *streams) close() {
 	s.hc.CloseIdleConnections()
 }
 
-// p99 returns the 99th percentile of the latencies since the last call.
-func (s *streams) p99() time.Duration {
+// latencies returns the latencies since the last call.
+func (s *streams) latencies() []float64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.latency) == 0 {
-		return 0
-	}
-	slices.Sort(s.latency)
-	d := s.latency[len(s.latency)*99/100]
-	s.latency = s.latency[:0]
-	return d
+	took := s.took
+	s.took = nil
+	return took
 }
 
 // wait blocks until n frames in total have arrived, or nothing has arrived for three seconds.

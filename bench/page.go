@@ -35,18 +35,22 @@ func writePage(path, about string, rows []row) error {
 	}
 	var b strings.Builder
 	b.WriteString(before + pageBegin + about + "\n\n![Each ratio against its target](" + chartFile + ")\n\n" +
-		"| Measurement | Limit | Ours | Ratio | Target |\n|---|---|---|---|---|\n")
+		tableLine(columns) + strings.Repeat("|---", len(columns)) + "|\n")
 	for _, r := range rows {
-		fmt.Fprintf(&b, "| %s | %s | %s | %.2f | %s |\n", cell(r.what), cell(r.limit), cell(r.ours), r.ratio, cell(r.target))
+		b.WriteString(tableLine(r.cells()))
 	}
 	b.WriteString(pageEnd + after)
 	image := filepath.Join(filepath.Dir(path), filepath.FromSlash(chartFile))
 	return errors.Join(os.WriteFile(image, []byte(chart(rows)), 0o666), os.WriteFile(path, []byte(b.String()), 0o666))
 }
 
-// cell escapes a text for a table cell.
-func cell(text string) string {
-	return strings.NewReplacer("|", "\\|", "\n", " ").Replace(text)
+// tableLine returns a line of a table.
+func tableLine(cells []string) string {
+	line := ""
+	for _, text := range cells {
+		line += "| " + strings.NewReplacer("|", "\\|", "\n", " ").Replace(text) + " "
+	}
+	return line + "|\n"
 }
 
 // targetRatio returns the ratio of a row relative to its target. At 1 it meets the target, and more is better. It
@@ -54,14 +58,15 @@ func cell(text string) string {
 func targetRatio(r row) (float64, bool) {
 	sign, number, _ := strings.Cut(r.target, " ")
 	target, err := strconv.ParseFloat(number, 64)
-	if err != nil || target <= 0 || r.ratio <= 0 || math.IsInf(r.ratio, 0) || math.IsNaN(r.ratio) {
+	ratio := r.ratio()
+	if err != nil || target <= 0 || ratio <= 0 || math.IsInf(ratio, 0) || math.IsNaN(ratio) {
 		return 0, false
 	}
 	switch sign {
 	case "≥":
-		return r.ratio / target, true
+		return ratio / target, true
 	case "≤":
-		return target / r.ratio, true
+		return target / ratio, true
 	}
 	return 0, false
 }
@@ -93,7 +98,7 @@ func chart(rows []row) string {
 		width := min(x, 2) * unit
 		fmt.Fprintf(&b, "<text x=\"%d\" y=\"%d\" text-anchor=\"end\">%s</text><rect class=\"%s\" x=\"%d\" y=\"%d\" width=\"%.0f\" height=\"14\"/>"+
 			"<text x=\"%.0f\" y=\"%d\">%.2f</text>\n",
-			labelWidth-8, y+15, html.EscapeString(shorten(r.what)), class, labelWidth, y+4, width, labelWidth+width+6, y+15, r.ratio)
+			labelWidth-8, y+15, html.EscapeString(shorten(r.what)), class, labelWidth, y+4, width, labelWidth+width+6, y+15, r.ratio())
 		n++
 	}
 	height := n * rowHeight

@@ -2,7 +2,6 @@ package main
 
 import (
 	"bufio"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -16,35 +15,29 @@ import (
 
 // A process is a server of this project or of the limit that runs as a separate process.
 type process struct {
-	kind string // its name in serve
+	kind string // its name in kinds
 	cmd  *exec.Cmd
 	base string // http://127.0.0.1:PORT
 }
 
-// start runs this program as a server of the given kind and waits until it listens.
-func start(ctx context.Context, kind string) (*process, error) { return startIn(ctx, kind, "") }
-
-// startIn starts a server with a store at place, which is a directory or a connection string.
-func startIn(ctx context.Context, kind, place string) (*process, error) {
+// start runs this program as a server of the given kind and waits until it listens. place consists of the arguments of
+// the kind, separated by spaces. The process is stopped at the end of the part.
+func (b *bench) start(kind string, place ...any) *process {
 	exe, err := os.Executable()
-	if err != nil {
-		return nil, err
-	}
-	cmd := exec.CommandContext(ctx, exe, "serve", kind, place)
+	b.check(err)
+	cmd := exec.CommandContext(b, exe, "serve", kind, strings.TrimSpace(fmt.Sprintln(place...)))
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
-	if err != nil {
-		return nil, err
-	}
-	if err := cmd.Start(); err != nil {
-		return nil, err
-	}
+	b.check(err)
+	b.check(cmd.Start())
+	p := &process{kind: kind, cmd: cmd}
+	b.ends = append(b.ends, p.stop)
 	line, err := bufio.NewReader(out).ReadString('\n')
 	if err != nil {
-		cmd.Process.Kill()
-		return nil, errors.Join(fmt.Errorf("server %s did not start", kind), cmd.Wait())
+		b.check(errors.Join(fmt.Errorf("server %s did not start", kind), cmd.Wait()))
 	}
-	return &process{kind, cmd, "http://" + strings.TrimSpace(line)}, nil
+	p.base = "http://" + strings.TrimSpace(line)
+	return p
 }
 
 func (p *process) stop() {
@@ -52,41 +45,46 @@ func (p *process) stop() {
 	p.cmd.Wait()
 }
 
-// A memory is a server's memory usage after two garbage collections.
-type memory struct {
-	Heap       int64 `json:"heap"`
-	Goroutines int   `json:"goroutines"`
-}
-
-func (p *process) memory() (memory, error) {
-	var m memory
-	resp, err := http.Get(p.base + "/admin/memory")
+// get sends a GET request to a server and returns the text of the response.
+func (p *process) get(path string) (string, error) {
+	resp, err := http.Get(p.base + path)
 	if err != nil {
-		return m, err
+		return "", err
 	}
 	defer resp.Body.Close()
-	return m, json.NewDecoder(resp.Body).Decode(&m)
+	body, err := io.ReadAll(resp.Body)
+	if err == nil && resp.StatusCode != http.StatusOK {
+		err = fmt.Errorf("%s: %s: %s: %s", p.kind, path, resp.Status, body)
+	}
+	return string(body), err
 }
 
-// emit makes the server send n events to every stream.
-func (p *process) emit(n int) error {
-	resp, err := http.Get(fmt.Sprintf("%s/admin/emit?n=%d", p.base, n))
+// ask sends a GET request to a server and decodes the response into v.
+func (p *process) ask(path string, v any) error {
+	text, err := p.get(path)
 	if err != nil {
 		return err
 	}
-	defer resp.Body.Close()
-	b, err := io.ReadAll(resp.Body)
-	if err == nil && resp.StatusCode != http.StatusOK {
-		err = fmt.Errorf("emit: %s: %s", resp.Status, b)
-	}
-	return err
+	return json.Unmarshal([]byte(text), v)
 }
 
-// reportMemory handles the requests of process.memory.
-func reportMemory(w http.ResponseWriter, _ *http.Request) {
+// heap returns the bytes on the heap of a server after two garbage collections.
+func (b *bench) heap(p *process) (n float64) {
+	b.check(p.ask("/admin/heap", &n))
+	return n
+}
+
+// reportHeap handles the requests of bench.heap.
+func reportHeap(w http.ResponseWriter, _ *http.Request) {
 	runtime.GC()
 	runtime.GC()
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
-	json.NewEncoder(w).Encode(memory{int64(m.HeapAlloc), runtime.NumGoroutine()})
+	fmt.Fprint(w, m.HeapAlloc)
+}
+
+// emit makes a server emit n events.
+func (b *bench) emit(p *process, n int) {
+	_, err := p.get(fmt.Sprint("/admin/emit?n=", n))
+	b.check(err)
 }

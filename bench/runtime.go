@@ -1,168 +1,150 @@
 package main
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
+	"net/http"
+	"strconv"
 	"time"
 )
 
-// medians runs f against a server of each kind alternately, and returns the median of each.
-func medians(ctx context.Context, rounds int, f func(*process) (float64, error), kinds ...string) ([]float64, error) {
-	var servers []*process
-	for _, kind := range kinds {
-		p, err := start(ctx, kind)
-		if err != nil {
-			return nil, err
-		}
-		defer p.stop()
-		servers = append(servers, p)
-	}
-	measured := make([][]float64, len(kinds))
-	for range rounds {
-		for i, p := range servers {
-			x, err := f(p)
-			if err != nil {
-				return nil, fmt.Errorf("%s: %w", p.kind, err)
-			}
-			measured[i] = append(measured[i], x)
-		}
-	}
-	out := make([]float64, len(kinds))
-	for i, xs := range measured {
-		out[i] = median(xs)
-	}
-	return out, nil
-}
+// pollArguments begins the params of polls. The cursor follows.
+const pollArguments = `"name":"bench.sample","arguments":{"severity":"P1","service":"checkout"},"cursor":`
 
-// medianPair returns the medians of the limit and of ours.
-func medianPair(ctx context.Context, rounds int, f func(*process) (float64, error)) (limit, ours float64, err error) {
-	m, err := medians(ctx, rounds, f, "limit", "ours")
+// poll sends a first poll and returns a function that polls from its cursor. The limit responds with a prebuilt cursor.
+func poll(ctx context.Context, hc *http.Client, url string) (func(context.Context) error, error) {
+	body, err := call(hc, request(ctx, url, "events/poll", pollArguments+"null,"))
 	if err != nil {
-		return 0, 0, err
+		return nil, err
 	}
-	return m[0], m[1], nil
+	if _, data, ok := bytes.Cut(body, []byte("data: ")); ok { // as the SDK answers
+		body = data
+	}
+	var answer struct{ Result struct{ Cursor string } }
+	if err := json.Unmarshal(body, &answer); err != nil || answer.Result.Cursor == "" {
+		return nil, fmt.Errorf("the first poll of %s returned no cursor: %.200s (%w)", url, body, err)
+	}
+	params := pollArguments + strconv.Quote(answer.Result.Cursor) + ","
+	return func(ctx context.Context) error {
+		_, err := call(hc, request(ctx, url, "events/poll", params))
+		return err
+	}, nil
 }
 
 // benchPoll measures idle polls, including authentication and validation of arguments. It measures a server without
-// receiving middleware and a server with a middleware that is called for each request. The limit is a custom method of
-// the SDK.
-func benchPoll(ctx context.Context, s settings) ([]row, error) {
-	m, err := medians(ctx, s.rounds, func(p *process) (float64, error) {
-		cursor, err := firstCursor(ctx, p.base+"/mcp")
-		if err != nil {
-			return 0, err
-		}
-		return pollRate(ctx, p.base+"/mcp", `"name":"bench.sample","arguments":{"severity":"P1","service":"checkout"},"cursor":"`+cursor+`",`, s.duration)
-	}, "limit", "middleware", "ours", "sdk")
-	if err != nil {
-		return nil, err
+// receiving middleware and a server with a middleware that is called for each request. The limit of the latter is also a
+// custom method of the SDK.
+func benchPoll(b *bench) {
+	var measured []func() float64
+	for _, kind := range []string{"limit", "middleware", "ours", "sdk"} {
+		url := b.start(kind).base + "/mcp"
+		measured = append(measured, func() float64 {
+			hc := keepAlive(connections)
+			defer hc.CloseIdleConnections()
+			f, err := poll(b, hc, url)
+			b.check(err)
+			polls, _, err := closedLoop(b, connections, b.duration, f)
+			b.check(err)
+			return polls
+		})
 	}
-	return []row{
-		{"idle events/poll, 32 connections, with receiving middleware", perSecond(m[0]), perSecond(m[1]), m[1] / m[0], "≥ 0.40"},
-		{"the same beside a custom method of the SDK that is empty", perSecond(m[3]), perSecond(m[1]), m[1] / m[3], "≥ 0.90"},
-		{"idle events/poll, 32 connections", perSecond(m[0]), perSecond(m[2]), m[2] / m[0], "≥ 0.80"},
-	}, nil
+	m := b.inTurns(measured...)
+	b.against("idle events/poll, 32 connections", m[0], m[2], rate, "≥ 0.75")
+	b.against("the same with receiving middleware", m[0], m[1], rate, "≥ 0.55")
+	b.against("the same; limit: an empty custom method of the SDK", m[3], m[1], rate, "≥ 0.90")
 }
 
 // benchPush measures saturated bursts of 64 and the latency of paced events.
-func benchPush(ctx context.Context, s settings) ([]row, error) {
-	var lost, gaps int64
-	paced := map[string][]float64{}
-	limit, ours, err := medianPair(ctx, s.rounds, func(p *process) (float64, error) {
-		st, err := openStreams(ctx, p.base+"/mcp", s.streams)
-		if err != nil {
-			return 0, err
-		}
-		defer st.close()
-		rate, sent, err := bursts(p, st, s)
-		if err != nil {
-			return 0, err
-		}
-		st.p99()
-		tick := time.NewTicker(50 * time.Millisecond)
-		defer tick.Stop()
-		for range 40 { // 20 events a second for 2 s
-			<-tick.C
-			if err := p.emit(1); err != nil {
-				return 0, err
+func benchPush(b *bench) {
+	var paced [2]latencies
+	var gaps int64
+	var measured []func() float64
+	for i, kind := range []string{"limit", "ours"} {
+		p := b.start(kind)
+		measured = append(measured, func() float64 {
+			st, err := openStreams(b, p.base+"/mcp", b.streams)
+			b.check(err)
+			defer st.close()
+			deliveries, sent := bursts(b, p, st)
+			st.latencies()
+			tick := time.NewTicker(50 * time.Millisecond)
+			defer tick.Stop()
+			for range 40 { // 20 events a second for 2 s
+				<-tick.C
+				b.emit(p, 1)
+				sent++
 			}
-			sent++
-		}
-		st.wait(sent * int64(s.streams))
-		paced[p.kind] = append(paced[p.kind], float64(st.p99()))
-		lost += sent*int64(s.streams) - st.delivered.Load()
-		gaps += st.gaps.Load()
-		return rate, nil
-	})
-	if err != nil {
-		return nil, err
+			b.checkArrived(st, sent)
+			paced[i].add(st.latencies())
+			gaps += st.gaps.Load()
+			return deliveries
+		})
 	}
-	if lost != 0 || gaps != 0 {
-		return nil, fmt.Errorf("%d deliveries lost, %d gaps", lost, gaps)
+	m := b.inTurns(measured...)
+	if gaps != 0 {
+		b.check(fmt.Errorf("%d gaps", gaps))
 	}
-	l, o := median(paced["limit"]), median(paced["ours"])
-	return []row{
-		{fmt.Sprintf("push to %d streams, bursts of 64, deliveries", s.streams), perSecond(limit), perSecond(ours), ours / limit, "≥ 4.00"},
-		{fmt.Sprintf("push to %d streams, 20 events/s, p99 latency", s.streams), time.Duration(l).Round(10 * time.Microsecond).String(), time.Duration(o).Round(10 * time.Microsecond).String(), o / l, "≤ 1.10"},
-	}, nil
+	b.against(fmt.Sprintf("push to %d streams, bursts of 64, deliveries", b.streams), m[0], m[1], rate, "≥ 4.00")
+	b.against(fmt.Sprintf("push to %d streams, 20 events/s, p99 latency", b.streams), paced[0].p99, paced[1].p99, duration, "≤ 1.10")
 }
 
 // bursts emits 64 events at a time for the duration of a measurement. Each burst starts after every stream has received
 // the previous one. It returns the deliveries per second and the number of emitted events.
-func bursts(p *process, st *streams, s settings) (rate float64, sent int64, err error) {
+func bursts(b *bench, p *process, st *streams) (deliveries float64, sent int64) {
 	begin := time.Now()
-	for time.Since(begin) < s.duration {
-		if err := p.emit(64); err != nil {
-			return 0, 0, err
-		}
+	for time.Since(begin) < b.duration {
+		b.emit(p, 64)
 		sent += 64
-		st.wait((sent - 64) * int64(s.streams))
+		st.wait((sent - 64) * int64(b.streams))
 	}
-	st.wait(sent * int64(s.streams))
-	return float64(st.delivered.Load()) / time.Since(begin).Seconds(), sent, nil
+	b.checkArrived(st, sent)
+	return float64(st.delivered.Load()) / time.Since(begin).Seconds(), sent
+}
+
+// checkArrived waits until each stream has received all events, and ends the part if some are lost.
+func (b *bench) checkArrived(st *streams, sent int64) {
+	want := sent * int64(b.streams)
+	st.wait(want)
+	if lost := want - st.delivered.Load(); lost != 0 {
+		b.check(fmt.Errorf("%d deliveries lost", lost))
+	}
 }
 
 // benchPrivate measures the cost of a separate payload for each principal. Without PerPrincipal, all streams share one
 // encoding.
-func benchPrivate(ctx context.Context, s settings) ([]row, error) {
-	m, err := medians(ctx, s.rounds, func(p *process) (float64, error) {
-		st, err := openStreams(ctx, p.base+"/mcp", s.streams)
-		if err != nil {
-			return 0, err
-		}
-		defer st.close()
-		rate, sent, err := bursts(p, st, s)
-		if lost := sent*int64(s.streams) - st.delivered.Load(); err == nil && lost != 0 {
-			err = fmt.Errorf("%d deliveries lost", lost)
-		}
-		return rate, err
-	}, "ours", "private")
-	if err != nil {
-		return nil, err
+func benchPrivate(b *bench) {
+	var measured []func() float64
+	for _, kind := range []string{"ours", "private"} {
+		p := b.start(kind)
+		measured = append(measured, func() float64 {
+			st, err := openStreams(b, p.base+"/mcp", b.streams)
+			b.check(err)
+			defer st.close()
+			deliveries, _ := bursts(b, p, st)
+			return deliveries
+		})
 	}
-	what := fmt.Sprintf("push with private members to %d streams, bursts of 64, deliveries; limit: without", s.streams)
-	return []row{{what, perSecond(m[0]), perSecond(m[1]), m[1] / m[0], ""}}, nil
+	m := b.inTurns(measured...)
+	b.against(fmt.Sprintf("push with private members to %d streams, bursts of 64, deliveries; limit: without", b.streams), m[0], m[1], rate, "≥ 0.40")
 }
 
 // benchIdle measures the heap of an idle stream.
-func benchIdle(ctx context.Context, s settings) ([]row, error) {
-	limit, ours, err := medianPair(ctx, 1, func(p *process) (float64, error) {
-		before, err := p.memory()
-		if err != nil {
-			return 0, err
-		}
-		st, err := openStreams(ctx, p.base+"/mcp", s.streams)
-		if err != nil {
-			return 0, err
-		}
-		defer st.close()
-		after, err := p.memory()
-		return float64(after.Heap-before.Heap) / float64(s.streams), err
-	})
-	if err != nil {
-		return nil, err
+func benchIdle(b *bench) {
+	var measured []func() float64
+	for _, kind := range []string{"limit", "ours"} {
+		measured = append(measured, func() float64 {
+			p := b.start(kind)
+			defer p.stop()
+			before := b.heap(p)
+			st, err := openStreams(b, p.base+"/mcp", b.streams)
+			b.check(err)
+			defer st.close()
+			return (b.heap(p) - before) / float64(b.streams)
+		})
 	}
-	return []row{{"heap of an idle stream", fmt.Sprintf("%.1f KB", limit/1024), fmt.Sprintf("%.1f KB", ours/1024), ours / limit, "ours ≤ 16 KB"}}, nil
+	m := b.inTurns(measured...)
+	b.within("heap of an idle stream", m[1], 16<<10, size)
+	b.note("net/http alone " + size(median(m[0])))
 }
-
-func perSecond(x float64) string { return fmt.Sprintf("%.0f/s", x) }

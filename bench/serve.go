@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -24,59 +23,36 @@ import (
 
 const token = "bench-token"
 
-// serve is the main function of a server process. It prints its address and serves until it is killed. place is the
-// directory or database of the server's store.
+// kinds are the servers that a process can serve. place consists of their arguments, separated by spaces.
+var kinds = map[string]func(mux *http.ServeMux, place string) error{
+	"limit": serveLimit,
+	"ours":  func(mux *http.ServeMux, _ string) error { return serveOurs(mux, newServer(), server.Options{}, nil) },
+	"private": func(mux *http.ServeMux, _ string) error {
+		return serveOurs(mux, newServer(), server.Options{}, addPrincipal)
+	},
+	"middleware": func(mux *http.ServeMux, _ string) error {
+		return serveOurs(mux, withMiddleware(), server.Options{}, nil)
+	},
+	"sdk":      serveSDK,
+	"webhook":  serveWebhook,
+	"filters":  serveFilters,
+	"replica":  serveReplica,
+	"worker":   serveWorker,
+	"raw":      serveRaw,
+	"clock":    func(mux *http.ServeMux, _ string) error { serveClock(mux); return nil },
+	"receiver": serveReceiver,
+}
+
+// serve is the main function of a server process. It prints its address and serves until it is killed.
 func serve(kind, place string) error {
-	mux := http.NewServeMux()
-	mux.HandleFunc("GET /admin/memory", reportMemory)
-	switch kind {
-	case "limit":
-		serveLimit(mux)
-	case "ours", "private":
-		srv := mcp.NewServer(&mcp.Implementation{Name: "bench", Version: "1"}, nil)
-		if err := serveOurs(mux, srv, kind == "private"); err != nil {
-			return err
-		}
-	case "middleware":
-		if err := serveOurs(mux, newServer(), false); err != nil {
-			return err
-		}
-	case "sdk":
-		if err := serveSDK(mux); err != nil {
-			return err
-		}
-	case "webhook":
-		if err := serveWebhook(mux, nil); err != nil {
-			return err
-		}
-	case "filters":
-		serveFilters(mux)
-	case "stored":
-		if err := serveStored(mux, place); err != nil {
-			return err
-		}
-	case "replica":
-		if err := serveReplica(mux, place); err != nil {
-			return err
-		}
-	case "worker":
-		if err := serveWorker(mux, place); err != nil {
-			return err
-		}
-	case "clock":
-		serveClock(mux)
-	case "raw":
-		if err := serveRaw(mux, place); err != nil {
-			return err
-		}
-	case "postgres":
-		if err := servePostgres(mux, place); err != nil {
-			return err
-		}
-	case "receiver":
-		return serveReceiver()
-	default:
+	f, ok := kinds[kind]
+	if !ok {
 		return fmt.Errorf("unknown server %q", kind)
+	}
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /admin/heap", reportHeap)
+	if err := f(mux, place); err != nil {
+		return err
 	}
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -106,19 +82,20 @@ func payload() sample.BenchSamplePayload {
 	}
 }
 
-func serveOurs(mux *http.ServeMux, srv *mcp.Server, private bool) error {
-	es, err := server.New(srv, server.Options{})
+// A privateView changes the payload for a principal.
+type privateView = func(ctx context.Context, principal string, p *sample.BenchSamplePayload, args *sample.BenchSampleArguments) (*sample.BenchSamplePayload, error)
+
+func addPrincipal(_ context.Context, principal string, p *sample.BenchSamplePayload, _ *sample.BenchSampleArguments) (*sample.BenchSamplePayload, error) {
+	p.Title += " for " + principal
+	return p, nil
+}
+
+func serveOurs(mux *http.ServeMux, srv *mcp.Server, o server.Options, view privateView) error {
+	es, err := server.New(srv, o)
 	if err != nil {
 		return err
 	}
-	var hooks sampleserver.BenchSampleHooks
-	if private {
-		hooks.PerPrincipal = func(_ context.Context, principal string, p *sample.BenchSamplePayload, _ *sample.BenchSampleArguments) (*sample.BenchSamplePayload, error) {
-			p.Title += " for " + principal
-			return p, nil
-		}
-	}
-	emitter, err := sampleserver.RegisterBenchSample(es, hooks)
+	emitter, err := sampleserver.RegisterBenchSample(es, sampleserver.BenchSampleHooks{PerPrincipal: view})
 	if err != nil {
 		return err
 	}
@@ -127,9 +104,13 @@ func serveOurs(mux *http.ServeMux, srv *mcp.Server, private bool) error {
 	return nil
 }
 
-// newServer returns an SDK server with a receiving middleware that forwards every call.
 func newServer() *mcp.Server {
-	srv := mcp.NewServer(&mcp.Implementation{Name: "bench", Version: "1"}, nil)
+	return mcp.NewServer(&mcp.Implementation{Name: "bench", Version: "1"}, nil)
+}
+
+// withMiddleware returns an SDK server with a receiving middleware that forwards every call.
+func withMiddleware() *mcp.Server {
+	srv := newServer()
 	srv.AddReceivingMiddleware(func(next mcp.MethodHandler) mcp.MethodHandler {
 		return func(ctx context.Context, method string, req mcp.Request) (mcp.Result, error) {
 			return next(ctx, method, req)
@@ -153,9 +134,7 @@ func requireToken(h http.Handler) http.Handler {
 const emptyPoll = `{"resultType":"complete","events":[],"cursor":"AQJr0wAAAAAAAAABAAAAAAAAAAE","truncated":false,"hasMore":false,"nextPollMs":5000}`
 
 // The server ignores pollParams.
-type pollParams struct {
-	mcp.ParamsBase
-}
+type pollParams struct{ mcp.ParamsBase }
 
 // A pollResult is emptyPoll as written by the SDK.
 type pollResult struct{ mcp.ResultBase }
@@ -163,20 +142,22 @@ type pollResult struct{ mcp.ResultBase }
 func (pollResult) MarshalJSON() ([]byte, error) { return []byte(emptyPoll), nil }
 
 // serveSDK serves the limit of the SDK: it responds to polls with prebuilt bytes in a custom method of the SDK.
-func serveSDK(mux *http.ServeMux) error {
-	srv := newServer()
-	err := mcp.AddReceivingCustomMethod(srv, "events/poll", func(context.Context, *mcp.ServerSession, *pollParams) (*pollResult, error) {
+func serveSDK(mux *http.ServeMux, _ string) error {
+	srv := withMiddleware()
+	mountSDK(mux, srv, true)
+	return mcp.AddReceivingCustomMethod(srv, "events/poll", func(context.Context, *mcp.ServerSession, *pollParams) (*pollResult, error) {
 		return &pollResult{}, nil
 	})
-	if err != nil {
-		return err
-	}
-	mux.Handle("/mcp", requireToken(mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return srv }, &mcp.StreamableHTTPOptions{Stateless: true})))
-	return nil
+}
+
+// mountSDK serves an SDK server without this module.
+func mountSDK(mux *http.ServeMux, srv *mcp.Server, stateless bool) {
+	o := &mcp.StreamableHTTPOptions{Stateless: stateless}
+	mux.Handle("/mcp", requireToken(mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return srv }, o)))
 }
 
 // serveLimit responds to polls and streams with prebuilt bytes, without authentication, validation or replay.
-func serveLimit(mux *http.ServeMux) {
+func serveLimit(mux *http.ServeMux, _ string) error {
 	poll := []byte(`{"jsonrpc":"2.0","id":7,"result":` + emptyPoll + `}`)
 	active := []byte(`data: {"jsonrpc":"2.0","method":"notifications/events/active","params":{"cursor":"AQJr0wAAAAAAAAABAAAAAAAAAAE","truncated":false,"_meta":{"io.modelcontextprotocol/subscriptionId":7}}}` + "\n\n")
 	var mu sync.Mutex
@@ -229,32 +210,5 @@ func serveLimit(mux *http.ServeMux) {
 		}
 		return nil
 	})
-}
-
-// firstCursor sends a first poll and returns the cursor. The limit responds with a prebuilt cursor.
-func firstCursor(ctx context.Context, url string) (string, error) {
-	resp, err := http.DefaultClient.Do(request(ctx, url, "events/poll", `"name":"bench.sample","arguments":{"severity":"P1","service":"checkout"},"cursor":null,`))
-	if err != nil {
-		return "", err
-	}
-	defer resp.Body.Close()
-	var answer struct {
-		Result struct {
-			Cursor string `json:"cursor"`
-		} `json:"result"`
-	}
-	body, err := io.ReadAll(resp.Body)
-	if err != nil {
-		return "", err
-	}
-	if _, data, ok := bytes.Cut(body, []byte("data: ")); ok { // as the SDK answers
-		body = data
-	}
-	if err := json.Unmarshal(body, &answer); err != nil {
-		return "", fmt.Errorf("first poll: %s: %w", resp.Status, err)
-	}
-	if answer.Result.Cursor == "" {
-		return "", fmt.Errorf("first poll: %s: no cursor", resp.Status)
-	}
-	return answer.Result.Cursor, nil
+	return nil
 }

@@ -193,14 +193,13 @@ var handlers = map[string]string{
 	"bench killHalf":                                          tool,
 	"bench onEmit":                                            tool,
 	"bench onEmitCost":                                        tool,
-	"bench serveFilters":                                      tool,
+	"bench onSubscribe":                                       tool,
 	"bench onLoad":                                            tool,
-	"bench reportMemory":                                      tool,
+	"bench reportHeap":                                        tool,
 	"bench serveClock":                                        tool,
 	"bench serveLimit":                                        tool,
 	"bench serveReceiver":                                     tool,
 	"bench serveReplica":                                      tool,
-	"bench serveStored":                                       tool,
 	"bench serveWebhook":                                      tool,
 }
 
@@ -226,7 +225,6 @@ var serverLiteral = regexp.MustCompile(`http\.Server\{[^}]*\}`)
 func TestServersHaveDeadlines(t *testing.T) {
 	without := map[string]string{
 		"runtime/client/webhookoptions.go": "its handlers are receivers, which have deadlines themselves",
-		"bench/webhook.go":                 "a tool on loopback",
 	}
 	n := 0
 	err := filepath.WalkDir(root, func(name string, d fs.DirEntry, err error) error {
