@@ -4,6 +4,7 @@
 // The limits are:
 //
 //   - polling: net/http answers with prebuilt bytes
+//   - calls of tools: the SDK without this module
 //   - streaming: net/http writes and flushes one prebuilt frame
 //   - webhooks: prebuilt bytes are signed and posted over keep-alive connections
 //   - webhooks next to slow and hanging ones: 100 ms, or three times the time without these
@@ -36,6 +37,7 @@ var parts = []struct {
 	run  func(*bench)
 }{
 	{"poll", benchPoll},
+	{"tools", benchTools},
 	{"push", benchPush},
 	{"private", benchPrivate},
 	{"idle", benchIdle},

@@ -34,6 +34,8 @@ var kinds = map[string]func(mux *http.ServeMux, place string) error{
 		return serveOurs(mux, withMiddleware(), server.Options{}, nil)
 	},
 	"sdk":      serveSDK,
+	"tools":    func(mux *http.ServeMux, _ string) error { return serveOurs(mux, withTool(), server.Options{}, nil) },
+	"sdktools": serveSDKTools,
 	"webhook":  serveWebhook,
 	"filters":  serveFilters,
 	"replica":  serveReplica,
