@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// quietPrincipals have two subscriptions each.
+// quietPrincipals is the number of principals that are measured next to noisy ones.
 const quietPrincipals = 20
 
 // noisyTenants are the numbers of noisy principals.

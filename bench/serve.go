@@ -36,6 +36,8 @@ var kinds = map[string]func(mux *http.ServeMux, place string) error{
 	"sdk":      serveSDK,
 	"tools":    func(mux *http.ServeMux, _ string) error { return serveOurs(mux, withTool(), server.Options{}, nil) },
 	"sdktools": serveSDKTools,
+	"tenants":  serveTenants,
+	"noisy":    serveNoisy,
 	"webhook":  serveWebhook,
 	"filters":  serveFilters,
 	"replica":  serveReplica,

@@ -200,6 +200,7 @@ var handlers = map[string]string{
 	"bench serveLimit":                                        tool,
 	"bench serveReceiver":                                     tool,
 	"bench serveReplica":                                      tool,
+	"bench serveTenants":                                      tool,
 	"bench serveWebhook":                                      tool,
 }
 
