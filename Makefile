@@ -311,10 +311,15 @@ scaffolds: ## Build, test and run what init writes, for every two choices that g
 	MCPE_GEN_SCAFFOLDS=all $(GO) test -count=1 -run '^TestScaffolds$$|^TestAdoptLines$$/^(prometheus|otlp)$$' ./cmd/mcpe-gen
 
 .PHONY: bench
-bench: ## Measure polling, streaming and generating beside their plain-Go limits. UPDATE=1 rewrites docs/benchmarks.md (on a quiet machine).
+bench: ## Measure polling, streaming and generating beside their plain-Go limits (20 minutes). UPDATE=1 rewrites docs/benchmarks.md (on a quiet machine).
 	@mkdir -p bin
 	@$(GO) build -o bin/ ./bench ./runtime/internal/testkit/pgtest/throwaway
 	@./bin/bench $(if $(UPDATE),-markdown docs/benchmarks.md,)
+
+.PHONY: bench-container
+bench-container: ## Do the same in a container that has PostgreSQL and no network (needs Docker).
+	docker build -f bench/Dockerfile -t mcpe-bench .
+	docker run --rm --network none $(if $(UPDATE),-v "$(CURDIR)/docs:/src/docs",) mcpe-bench make bench $(if $(UPDATE),UPDATE=1,)
 
 # How long each fuzz target runs.
 FUZZTIME ?= 1m
