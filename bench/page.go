@@ -58,6 +58,9 @@ func tableLine(cells []string) string {
 func targetRatio(r row) (float64, bool) {
 	sign, number, _ := strings.Cut(r.target, " ")
 	target, err := strconv.ParseFloat(number, 64)
+	if r.most > 0 {
+		sign, target, err = "≤", 1, nil
+	}
 	ratio := r.ratio()
 	if err != nil || target <= 0 || ratio <= 0 || math.IsInf(ratio, 0) || math.IsNaN(ratio) {
 		return 0, false

@@ -3,7 +3,6 @@ package main
 import (
 	"bufio"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -34,7 +33,8 @@ func (b *bench) start(kind string, place ...any) *process {
 	b.ends = append(b.ends, p.stop)
 	line, err := bufio.NewReader(out).ReadString('\n')
 	if err != nil {
-		b.check(errors.Join(fmt.Errorf("server %s did not start", kind), cmd.Wait()))
+		p.stop()
+		b.check(fmt.Errorf("server %s did not start: its error is above", kind))
 	}
 	p.base = "http://" + strings.TrimSpace(line)
 	return p

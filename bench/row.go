@@ -13,7 +13,7 @@ type row struct {
 	most        float64 // the largest acceptable value of ours, instead of a limit
 	show        func(float64) string
 	note        string // follows ours
-	target      string // of the ratio; starts with "≥" for a minimum and "≤" for a maximum
+	target      string // of the ratio with the limit; starts with "≥" for a minimum and "≤" for a maximum
 }
 
 // against adds a row that compares ours with the limit.
@@ -23,7 +23,7 @@ func (b *bench) against(what string, limit, ours []float64, show func(float64) s
 
 // within adds a row that compares ours with the largest acceptable value.
 func (b *bench) within(what string, ours []float64, most float64, show func(float64) string) {
-	b.rows = append(b.rows, row{what: what, ours: ours, most: most, show: show, target: "≤ 1.00"})
+	b.rows = append(b.rows, row{what: what, ours: ours, most: most, show: show})
 }
 
 // ageWithin adds a row that compares the 99th percentile with the largest acceptable value.
@@ -41,7 +41,7 @@ func (r row) ratios() (all []float64) {
 		switch {
 		case r.most > 0:
 			all = append(all, ours/r.most)
-		case i < len(r.limit):
+		case i < len(r.limit) && r.limit[i] > 0:
 			all = append(all, ours/r.limit[i])
 		}
 	}
@@ -55,12 +55,12 @@ var columns = []string{"Measurement", "Limit", "Ours", "Ratio", "Least … most"
 
 // cells returns the texts of the columns. The limit and ours are medians.
 func (r row) cells() []string {
-	limit, ours, ratio, spread := "", r.show(median(r.ours)), "", ""
+	limit, ours, ratio, spread, target := "", r.show(median(r.ours)), "", "", r.target
 	if r.note != "" {
 		ours += " (" + r.note + ")"
 	}
 	if r.most > 0 {
-		limit = "target " + r.show(r.most)
+		target = "≤ " + r.show(r.most)
 	} else if len(r.limit) > 0 {
 		limit = r.show(median(r.limit))
 	}
@@ -73,7 +73,7 @@ func (r row) cells() []string {
 	if len(all) > 1 {
 		spread = show(slices.Min(all)) + " … " + show(slices.Max(all))
 	}
-	return []string{r.what, limit, ours, ratio, spread, r.target}
+	return []string{r.what, limit, ours, ratio, spread, target}
 }
 
 func rate(x float64) string {

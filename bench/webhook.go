@@ -312,5 +312,5 @@ func benchSubscriptions(b *bench) {
 	b.within("memory of an idle webhook subscription of 100,000", memory[0], 2<<10, size)
 	firstByte(b, beside, "100,000 subscriptions in memory")
 	m := b.inTurns(func() float64 { return b.emitCost(alone).Took }, func() float64 { return b.emitCost(beside).Took })
-	b.against("emit to 100,000 subscriptions of which 10 match, against 10", m[0], m[1], duration, "≤ 2.00")
+	b.against("emit with 10 matches among 100,000 subscriptions, against 10 subscriptions", m[0], m[1], duration, "≤ 2.00")
 }
