@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -162,7 +163,8 @@ func mountSDK(mux *http.ServeMux, srv *mcp.Server, stateless bool) {
 
 // serveLimit responds to polls and streams with prebuilt bytes, without authentication, validation or replay.
 func serveLimit(mux *http.ServeMux, _ string) error {
-	poll := []byte(`{"jsonrpc":"2.0","id":7,"result":` + emptyPoll + `}`)
+	poll := []byte(`{"jsonrpc":"2.0","id":7,"result":` + strings.TrimSuffix(emptyPoll, "}") +
+		`,"_meta":{"io.modelcontextprotocol/serverInfo":{"name":"bench","version":"1"}}}}`)
 	active := []byte(`data: {"jsonrpc":"2.0","method":"notifications/events/active","params":{"cursor":"AQJr0wAAAAAAAAABAAAAAAAAAAE","truncated":false,"_meta":{"io.modelcontextprotocol/subscriptionId":7}}}` + "\n\n")
 	var mu sync.Mutex
 	subscribers := map[chan []byte]struct{}{}
@@ -170,6 +172,7 @@ func serveLimit(mux *http.ServeMux, _ string) error {
 		io.Copy(io.Discard, r.Body)
 		if r.Header.Get("Mcp-Method") != "events/stream" {
 			w.Header().Set("Content-Type", "application/json")
+			w.Header().Set("Cache-Control", "no-cache, no-transform")
 			w.Write(poll)
 			return
 		}
