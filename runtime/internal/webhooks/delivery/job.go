@@ -196,6 +196,7 @@ func (e *Engine) runWorker() {
 		if !ok {
 			continue
 		}
+		e.startWorker() // for a turn that is ready as well
 		e.mu.Unlock()
 		e.run(j)
 		e.mu.Lock()
@@ -275,5 +276,4 @@ func (e *Engine) releaseSlots(j job) {
 	e.scheduleNow(h)
 	h.release()
 	e.endTurn(h.guest, j.class)
-	e.startWorker() // another turn may wait for one of the places
 }
