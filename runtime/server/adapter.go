@@ -95,7 +95,8 @@ func (s portAdapter) Head(event string) string {
 		return ""
 	}
 	_, head := et.topic.Bounds()
-	var text string
-	_ = json.Unmarshal(et.topic.Cursor(&d.Type, head), &text)
-	return text
+	if cursor := et.topic.Cursor(&d.Type, head); cursor != nil {
+		return *cursor
+	}
+	return ""
 }

@@ -32,12 +32,22 @@ func logCursor(typ *Type, epoch uint64, p store.Position, proof uint32) []byte {
 	if typ.NoReplay {
 		return NullCursor
 	}
-	c := wire.Cursor{Kind: wire.LogCursor, Name: typ.NameHash, Epoch: epoch, Position: uint64(p), Proof: typ.cursorProof(proof)}
-	return frame.AppendString(make([]byte, 0, 64), c.String())
+	return frame.AppendString(make([]byte, 0, 64), logCursorText(typ, epoch, p, proof))
 }
 
-// Cursor returns the JSON encoding of the cursor after position p in the log.
-func (t *Topic) Cursor(typ *Type, p store.Position) []byte { return t.life.Load().cursor(t, typ, p) }
+func logCursorText(typ *Type, epoch uint64, p store.Position, proof uint32) string {
+	return wire.Cursor{Kind: wire.LogCursor, Name: typ.NameHash, Epoch: epoch, Position: uint64(p), Proof: typ.cursorProof(proof)}.String()
+}
+
+// Cursor returns the cursor after position p in the log, or nil for a type without replay.
+func (t *Topic) Cursor(typ *Type, p store.Position) *string {
+	if typ.NoReplay {
+		return nil
+	}
+	l := t.life.Load()
+	text := logCursorText(typ, l.epoch, p, t.cursorProof(l, p))
+	return &text
+}
 
 func (l *epochLog) cursor(t *Topic, typ *Type, p store.Position) []byte {
 	if typ.NoReplay {

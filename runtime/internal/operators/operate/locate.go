@@ -79,8 +79,7 @@ func (a *Admin) locate(ctx context.Context, event string, p operator.Point) (b o
 	}
 	first := &batch.Entries[0]
 	b.Truncated = b.Truncated || first.Position > from+1 // evicted in the meantime
-	c := log.Cursor(d.Kernel(), first.Position-1)
-	b.Cursor = string(c[1 : len(c)-1]) // a JSON text of plain ASCII
+	b.Cursor = *log.Cursor(d.Kernel(), first.Position-1)
 	b.EventID, b.Timestamp, b.Position, b.Entries = first.EventID, first.Timestamp, first.Position, int64(b.Last-first.Position)+1
 	return b, nil
 }

@@ -24,9 +24,7 @@ const (
 func occurrenceWithCursor(et part.EventType, e *store.Entry) operator.Occurrence {
 	o := occurrenceOf(et, e)
 	if d := et.Current(); d != nil && !d.Kernel().NoReplay {
-		if c := et.Topic().Cursor(d.Kernel(), e.Position); len(c) > 2 && c[0] == '"' {
-			o.Cursor = string(c[1 : len(c)-1]) // plain ASCII
-		}
+		o.Cursor = *et.Topic().Cursor(d.Kernel(), e.Position)
 	}
 	return o
 }

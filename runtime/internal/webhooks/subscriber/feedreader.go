@@ -2,6 +2,7 @@ package subscriber
 
 import (
 	"context"
+	"encoding/json"
 	"sort"
 	"sync"
 
@@ -178,11 +179,9 @@ func (r *feedReader) pullSource(ctx context.Context, a eventtype.Arguments) erro
 }
 
 // cursorOrEmpty decodes a cursor from JSON. It returns "" for null.
-func cursorOrEmpty(cursor []byte) string {
-	if s := cursorText(cursor); s != nil {
-		return *s
-	}
-	return ""
+func cursorOrEmpty(cursor []byte) (text string) {
+	_ = json.Unmarshal(cursor, &text) // null leaves it empty
+	return text
 }
 
 // Park implements [delivery.Reader].

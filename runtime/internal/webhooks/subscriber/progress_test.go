@@ -70,7 +70,7 @@ func TestHOOK6StoredCursor(t *testing.T) {
 			if !errors.Is(err, c.err) || (err == nil) != (c.err == nil) {
 				t.Fatalf("%v, want %v", err, c.err)
 			}
-			want := cursorText(et.Topic().Cursor(et.Current().Kernel(), c.want))
+			want := et.Topic().Cursor(et.Current().Kernel(), c.want)
 			if err == nil && *got != *want {
 				t.Errorf("the cursor is %s, want %s, that of %d", *got, *want, c.want)
 			}

@@ -2,7 +2,6 @@ package subscriber
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
@@ -85,16 +84,7 @@ func (r *logReader) Park(after store.Position) bool {
 
 // Cursor implements [delivery.Reader].
 func (r *logReader) Cursor(p store.Position) *string {
-	return cursorText(r.Topic().Cursor(r.Arguments().Def.Kernel(), p))
-}
-
-// cursorText decodes a cursor from JSON. It returns nil for null.
-func cursorText(cursor []byte) *string {
-	var s *string
-	if json.Unmarshal(cursor, &s) != nil {
-		return nil
-	}
-	return s
+	return r.Topic().Cursor(r.Arguments().Def.Kernel(), p)
 }
 
 // deliveryItem converts an outcome to a delivery.Item. If the occurrence cannot be sent, deliveryItem logs the error

@@ -140,7 +140,7 @@ func (w *Subscriptions) createSubscription(ctx context.Context, q *Request, laps
 	}
 	cursor := &at.cursor
 	if q.Args.Def.Check() == nil {
-		cursor = cursorText(q.Type.Topic().Cursor(q.Args.Def.Kernel(), at.progress.Base))
+		cursor = q.Type.Topic().Cursor(q.Args.Def.Kernel(), at.progress.Base)
 	}
 	return &Result{ID: q.Sub.ID, RefreshBefore: formatTime(r.ExpiresAt), Cursor: cursor, Truncated: at.truncated || b.truncated}, nil
 }
@@ -349,7 +349,7 @@ func (w *Subscriptions) storedCursor(ctx context.Context, et eventtype.Type, d e
 	t := et.Topic()
 	if r.Progress.Epoch != t.Epoch() {
 		oldest, _ := t.Bounds()
-		return cursorText(t.Cursor(d.Kernel(), oldest-1)), nil
+		return t.Cursor(d.Kernel(), oldest-1), nil
 	}
 	base := r.Progress.Base
 	if !r.Progress.Open {
@@ -378,7 +378,7 @@ func (w *Subscriptions) storedCursor(ctx context.Context, et eventtype.Type, d e
 			base = oldest - 1
 		}
 	}
-	return cursorText(t.Cursor(d.Kernel(), base)), nil
+	return t.Cursor(d.Kernel(), base), nil
 }
 
 // Remove ends the subscription with the id without an envelope. It returns false if the subscription does not exist.
