@@ -1,6 +1,7 @@
 package netguard
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -37,12 +38,15 @@ func (a *Answer) Category() wire.Category { return wire.CategoryOfStatus(a.Statu
 
 // Send makes a request, such as a delivery, and returns the response without its body. It discards up to MaxAnswer
 // bytes of the body, for at most a second, so that the connection can be reused. It ignores errors from reading the
-// body.
+// body. It sets the User-Agent in the header of req.
 //
 // The error is an [*Error], a [*URLError] if the request is not allowed, or context.Canceled if the caller canceled the
 // request.
 func (g *Guard) Send(req *http.Request) (*Answer, error) {
 	return g.do(req, func(_ context.Context, resp *http.Response, _ *Answer) error {
+		if resp.Body == http.NoBody {
+			return nil
+		}
 		t := time.AfterFunc(drainTime, func() { resp.Body.Close() })
 		defer t.Stop()
 		// One byte more than the limit reaches the end of a body of exactly that size.
@@ -71,14 +75,13 @@ func (g *Guard) Fetch(req *http.Request) (*Answer, error) {
 }
 
 func (g *Guard) do(req *http.Request, read func(context.Context, *http.Response, *Answer) error) (*Answer, error) {
-	if _, err := g.ParseURL(req.URL.String()); err != nil {
+	if err := cmp.Or(checkText(req.URL.String()), g.checkParts(req.URL)); err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithTimeout(req.Context(), g.o.Timeout)
 	defer cancel()
-	req = req.Clone(ctx)
 	useragent.Set(req.Header, g.o.UserAgent)
-	resp, err := g.roundTrip(req)
+	resp, err := g.roundTrip(ctx, req)
 	if err != nil {
 		return nil, classify(ctx, StageExchange, err)
 	}
@@ -97,15 +100,16 @@ func (g *Guard) do(req *http.Request, read func(context.Context, *http.Response,
 // maxTries is the maximum number of attempts to make a request whose connection is closed by other requests.
 const maxTries = 3
 
-// roundTrip makes the request. The transport does not follow redirects or store cookies. However, it can reuse a
+// roundTrip makes the request in the given context. The transport does not follow redirects or store cookies. However, it can reuse a
 // connection shortly before the previous request on the connection returns. If the previous request is then canceled,
 // the transport closes the connection, and the next request fails as if it had been canceled (net/http,
 // persistConn.cancelRequest). Therefore, roundTrip retries requests that fail in this way without having been canceled
 // by the caller.
-func (g *Guard) roundTrip(req *http.Request) (resp *http.Response, err error) {
+func (g *Guard) roundTrip(ctx context.Context, req *http.Request) (resp *http.Response, err error) {
 	for range maxTries {
-		resp, err = g.transport.RoundTrip(req.WithContext(withTrace(req.Context())))
-		if err == nil || req.Context().Err() != nil ||
+		req = req.WithContext(withTrace(ctx))
+		resp, err = g.transport.RoundTrip(req)
+		if err == nil || ctx.Err() != nil ||
 			!errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded) || errors.As(err, new(*Error)) {
 			break
 		}
@@ -117,7 +121,7 @@ func (g *Guard) roundTrip(req *http.Request) (resp *http.Response, err error) {
 			if bodyErr != nil {
 				break
 			}
-			req = req.Clone(req.Context())
+			req = req.WithContext(ctx)
 			req.Body = body
 		}
 	}

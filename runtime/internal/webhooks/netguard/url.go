@@ -25,39 +25,50 @@ const checkTime = 2 * time.Second
 //
 // The URL is not normalized, because its exact text is part of the subscription's key (SUB-4).
 func (g *Guard) ParseURL(raw string) (*url.URL, error) {
-	if len(raw) > MaxURL {
-		return nil, &URLError{"has " + strconv.Itoa(len(raw)) + " bytes, more than " + strconv.Itoa(MaxURL)}
-	}
-	for _, c := range []byte(raw) {
-		if c <= ' ' || c >= 0x7f || c == '\\' {
-			return nil, &URLError{"has a blank, a backslash, a control character or a character outside of ASCII; write host names in their xn-- form and paths percent-encoded"}
-		}
-	}
-	if strings.Contains(raw, "#") {
-		return nil, &URLError{"has a fragment"}
+	if err := checkText(raw); err != nil {
+		return nil, err
 	}
 	u, err := url.Parse(raw)
 	if err != nil {
 		// A url.Error repeats the URL, which may contain a secret in its path.
 		return nil, &URLError{"is malformed"}
 	}
+	return u, g.checkParts(u)
+}
+
+func checkText(raw string) error {
+	if len(raw) > MaxURL {
+		return &URLError{"has " + strconv.Itoa(len(raw)) + " bytes, more than " + strconv.Itoa(MaxURL)}
+	}
+	for _, c := range []byte(raw) {
+		if c <= ' ' || c >= 0x7f || c == '\\' {
+			return &URLError{"has a blank, a backslash, a control character or a character outside of ASCII; write host names in their xn-- form and paths percent-encoded"}
+		}
+	}
+	if strings.Contains(raw, "#") {
+		return &URLError{"has a fragment"}
+	}
+	return nil
+}
+
+func (g *Guard) checkParts(u *url.URL) error {
 	if !u.IsAbs() || u.Opaque != "" || u.Host == "" {
-		return nil, &URLError{"is not absolute"}
+		return &URLError{"is not absolute"}
 	}
 	if u.User != nil {
-		return nil, &URLError{"has userinfo"}
+		return &URLError{"has userinfo"}
 	}
 	t, err := targetOf(u)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if u.Scheme != "https" && !g.isOriginAllowed(t) {
-		return nil, &URLError{"is not https"}
+		return &URLError{"is not https"}
 	}
 	if !g.isPortAllowed(t) {
-		return nil, &URLError{"has a port that is not allowed"}
+		return &URLError{"has a port that is not allowed"}
 	}
-	return u, nil
+	return nil
 }
 
 // CheckURL calls ParseURL and then looks up the host (SUB-3). It rejects the URL if at least one of the addresses is
@@ -128,14 +139,15 @@ func targetOf(u *url.URL) (target, error) {
 	return t, err
 }
 
+var errOddHost = &URLError{"has an odd host"}
+
 // parseHost parses a host strictly. It rejects numeric hosts that are not addresses in the usual form, such as 127.1,
 // 0x7f000001 and 0177.0.0.1. Resolvers and proxies interpret them differently.
 func parseHost(host string, bracketed bool) (string, netip.Addr, error) {
-	odd := &URLError{"has an odd host"}
 	if bracketed {
 		a, err := netip.ParseAddr(host)
 		if err != nil || !a.Is6() || a.Zone() != "" {
-			return "", netip.Addr{}, odd
+			return "", netip.Addr{}, errOddHost
 		}
 		return a.String(), a, nil
 	}
@@ -144,16 +156,16 @@ func parseHost(host string, bracketed bool) (string, netip.Addr, error) {
 	}
 	name := strings.ToLower(strings.TrimSuffix(host, "."))
 	if name == "" || len(name) > 253 {
-		return "", netip.Addr{}, odd
+		return "", netip.Addr{}, errOddHost
 	}
 	labels := strings.Split(name, ".")
 	for _, label := range labels {
 		if !isLabel(label) {
-			return "", netip.Addr{}, odd
+			return "", netip.Addr{}, errOddHost
 		}
 	}
 	if isNumeric(labels[len(labels)-1]) {
-		return "", netip.Addr{}, odd
+		return "", netip.Addr{}, errOddHost
 	}
 	return name, netip.Addr{}, nil
 }
