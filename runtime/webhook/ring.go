@@ -50,14 +50,18 @@ func (r Ring) Rotate(s Secret, now time.Time, grace time.Duration) Ring {
 // Active returns the secrets that are active at now, newest first. A key is active up to and including its expiry time.
 func (r Ring) Active(now time.Time) []Secret {
 	var secrets []Secret
-	for _, k := range r.active(now) {
-		secrets = append(secrets, k.Secret)
+	for _, k := range r {
+		if k.activeAt(now) {
+			secrets = append(secrets, k.Secret)
+		}
 	}
 	return secrets
 }
 
 func (r Ring) active(now time.Time) Ring {
-	return slices.DeleteFunc(slices.Clone(r), func(k Key) bool {
-		return k.Secret.IsZero() || !k.Until.IsZero() && now.After(k.Until)
-	})
+	return slices.DeleteFunc(slices.Clone(r), func(k Key) bool { return !k.activeAt(now) })
+}
+
+func (k Key) activeAt(now time.Time) bool {
+	return !k.Secret.IsZero() && (k.Until.IsZero() || !now.After(k.Until))
 }

@@ -17,7 +17,6 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
-	"hash"
 	"net/http"
 	"strconv"
 	"strings"
@@ -74,14 +73,15 @@ func (s Signer) Sign(h http.Header, m Message, at time.Time) error {
 	if !isMessageID(m.ID) {
 		return fmt.Errorf("webhook: message id %q cannot be a header", m.ID)
 	}
-	secrets := s.Ring.Active(at)
-	if len(secrets) == 0 {
-		return errNoSecret
-	}
 	stamp := strconv.FormatInt(at.Unix(), 10)
 	var signatures []string
-	for _, secret := range secrets {
-		signatures = append(signatures, wire.SignatureHMAC+","+secret.sign(m.ID, stamp, m.Body))
+	for _, k := range s.Ring {
+		if k.activeAt(at) {
+			signatures = append(signatures, wire.SignatureHMAC+","+k.Secret.sign(m.ID, stamp, m.Body))
+		}
+	}
+	if len(signatures) == 0 {
+		return errNoSecret
 	}
 	if s.Identity != nil {
 		signatures = append(signatures, s.Identity.sign(at, signedContent(m.ID, stamp, m.Body))...)
@@ -105,13 +105,9 @@ func NewMessageID(envelope string) string {
 // sign returns the base64-encoded HMAC of the signed content in Standard Webhooks.
 func (s Secret) sign(id, stamp string, body []byte) string {
 	mac := hmac.New(sha256.New, []byte(s.key))
-	writeContent(mac, id, stamp, body)
+	mac.Write(signedContent(id, stamp, nil))
+	mac.Write(body)
 	return base64.StdEncoding.EncodeToString(mac.Sum(nil))
-}
-
-func writeContent(h hash.Hash, id, stamp string, body []byte) {
-	h.Write([]byte(id + "." + stamp + "."))
-	h.Write(body)
 }
 
 // signedContent returns the signed content as a single slice, which ed25519 requires.
