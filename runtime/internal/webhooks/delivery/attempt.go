@@ -264,7 +264,7 @@ type attemptResult struct {
 func (e *Engine) send(h *Handle, t *retryState, m webhook.Message, kind string) (r attemptResult, err error) {
 	// The context is not derived from e.base, to avoid contention on the lock of e.base. The method cancelAttempts
 	// cancels the context.
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx, cancel := context.WithTimeout(context.Background(), e.o.Timeout)
 	defer cancel()
 	e.mu.Lock()
 	may := true

@@ -115,6 +115,8 @@ type Limit struct {
 type Options struct {
 	// Sender makes the requests; required.
 	Sender Sender
+	// Timeout limits the time of an attempt. By default, only the Sender limits it.
+	Timeout time.Duration
 	// Attempts is the store that trims attempts, which the stores of the shards write with SaveAttempts. If it is nil,
 	// no attempts are stored.
 	Attempts engine.Attempts
@@ -180,6 +182,7 @@ func (o *Options) setDefaults() error {
 	case o.Jitter > 1:
 		return errors.New("delivery: Options.Jitter is above 1")
 	}
+	orDefault(&o.Timeout, farFuture)
 	orDefault(&o.Workers, 512)
 	orDefault(&o.PerHost, 16)
 	orDefault(&o.PerSubscription, 8)

@@ -78,8 +78,12 @@ func (g *Guard) do(req *http.Request, read func(context.Context, *http.Response,
 	if err := cmp.Or(checkText(req.URL.String()), g.checkParts(req.URL)); err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(req.Context(), g.o.Timeout)
-	defer cancel()
+	ctx := req.Context()
+	if deadline, ok := ctx.Deadline(); !ok || time.Until(deadline) > g.o.Timeout {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, g.o.Timeout)
+		defer cancel()
+	}
 	useragent.Set(req.Header, g.o.UserAgent)
 	resp, err := g.roundTrip(ctx, req)
 	if err != nil {

@@ -115,7 +115,7 @@ func New(o Options) (*Subscriptions, error) {
 		return nil, err
 	}
 	d := o.Delivery
-	d.Sender = o.Guard
+	d.Sender, d.Timeout = o.Guard, o.Guard.Timeout()
 	d.Ended, d.Gapped, d.Now, d.Owner = w.handleEnded, w.storeGap, w.Now, o.Cluster.Name
 	if w.engine, err = delivery.New(d); err != nil {
 		return nil, err
