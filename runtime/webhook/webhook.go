@@ -86,15 +86,18 @@ func (s Signer) Sign(h http.Header, m Message, at time.Time) error {
 	if s.Identity != nil {
 		signatures = append(signatures, s.Identity.sign(at, signedContent(m.ID, stamp, m.Body))...)
 	}
-	h.Set("Content-Type", "application/json")
-	h.Set(wire.HeaderWebhookID, m.ID)
-	h.Set(wire.HeaderWebhookTimestamp, stamp)
-	h.Set(wire.HeaderWebhookSignature, strings.Join(signatures, " "))
-	if m.Subscription != "" {
-		h.Set(wire.HeaderSubscriptionID, m.Subscription)
+	values := []string{"application/json", m.ID, stamp, strings.Join(signatures, " "), m.Subscription}
+	for i, name := range headerNames {
+		if values[i] != "" {
+			h[name] = values[i : i+1 : i+1]
+		}
 	}
 	return nil
 }
+
+// headerNames contains the canonical names of the headers that Sign sets.
+var headerNames = [...]string{"Content-Type", http.CanonicalHeaderKey(wire.HeaderWebhookID), http.CanonicalHeaderKey(wire.HeaderWebhookTimestamp),
+	http.CanonicalHeaderKey(wire.HeaderWebhookSignature), http.CanonicalHeaderKey(wire.HeaderSubscriptionID)}
 
 // NewMessageID returns a new webhook-id for a control envelope of the given type: msg_<type>_<random>.
 // See HOOK-7, VER-2.
