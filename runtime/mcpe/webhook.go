@@ -1,7 +1,6 @@
 package mcpe
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"net/http"
@@ -113,21 +112,18 @@ func (p *poster) run(ctx context.Context, r *run) error {
 
 // post sends the request once. retryable reports whether a retry could succeed.
 func (p *poster) post(ctx context.Context, r *run, body []byte) (retryable bool, err error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, r.handler.URL, bytes.NewReader(body))
-	if err != nil {
-		return false, err
-	}
+	header := make(http.Header)
 	for name, value := range r.handler.Headers {
-		req.Header.Set(name, value)
+		header.Set(name, value)
 	}
-	req.Header.Set("Content-Type", "application/json")
+	header.Set("Content-Type", "application/json")
 	if !p.o.Secret.IsZero() {
 		signer := webhook.Signer{Ring: webhook.NewRing(p.o.Secret)}
-		if err := signer.Sign(req.Header, webhook.Message{ID: r.event.ID, Subscription: r.subscription, Body: body}, time.Now()); err != nil {
+		if err := signer.Sign(header, webhook.Message{ID: r.event.ID, Subscription: r.subscription, Body: body}, time.Now()); err != nil {
 			return false, err
 		}
 	}
-	answer, err := p.guard.Send(req)
+	answer, err := p.guard.Send(ctx, netguard.Request{Method: http.MethodPost, URL: r.handler.URL, Header: header, Body: body})
 	if err != nil {
 		return true, err
 	}

@@ -288,16 +288,16 @@ func (e *Engine) send(h *Handle, t *retryState, m webhook.Message, kind string) 
 	ctx, end := e.beginAttempt(ctx, h, kind, number)
 	defer func() { end(r) }()
 	began, at := e.clock(), e.now()
-	req, err := webhook.Signer{Ring: ring, Identity: e.o.Identity}.NewRequestAt(ctx, h.url, m, at)
-	if err != nil {
+	header := make(http.Header)
+	if err := (webhook.Signer{Ring: ring, Identity: e.o.Identity}).Sign(header, m, at); err != nil {
 		return r, err // nothing was sent
 	}
 	if e.o.RetryHeaders && failed != "" {
-		req.Header.Set(wire.HeaderRetryNumber, strconv.Itoa(number-1))
-		req.Header.Set(wire.HeaderRetryReason, string(failed.ForSubscriber()))
+		header.Set(wire.HeaderRetryNumber, strconv.Itoa(number-1))
+		header.Set(wire.HeaderRetryReason, string(failed.ForSubscriber()))
 	}
 	r.at, r.began = at, began
-	answer, sendErr := e.o.Sender.Send(req)
+	answer, sendErr := e.o.Sender.Send(ctx, netguard.Request{Method: http.MethodPost, URL: h.url, Header: header, Body: m.Body})
 	r.took = time.Duration(e.clock() - began)
 
 	e.mu.Lock()

@@ -200,7 +200,7 @@ func BenchmarkPlainPosts(b *testing.B) {
 // null answers without a network.
 type null struct{ n atomic.Int64 }
 
-func (s *null) Send(*http.Request) (*netguard.Answer, error) {
+func (s *null) Send(context.Context, netguard.Request) (*netguard.Answer, error) {
 	s.n.Add(1)
 	return &netguard.Answer{Status: http.StatusNoContent}, nil
 }

@@ -18,7 +18,6 @@ import (
 	"fmt"
 	"iter"
 	"log/slog"
-	"net/http"
 	"runtime"
 	"sync"
 	"time"
@@ -82,7 +81,7 @@ type Item struct {
 
 // A Sender sends a request and returns the response. [netguard.Guard] implements it.
 type Sender interface {
-	Send(*http.Request) (*netguard.Answer, error)
+	Send(context.Context, netguard.Request) (*netguard.Answer, error)
 }
 
 // An End is the reason why the engine ended a subscription.

@@ -40,7 +40,7 @@ func (oneEvent) Cursor(p store.Position) *string {
 // A printer stands in for a netguard.Guard.
 type printer struct{ done chan struct{} }
 
-func (p printer) Send(r *http.Request) (*netguard.Answer, error) {
+func (p printer) Send(_ context.Context, r netguard.Request) (*netguard.Answer, error) {
 	fmt.Println(r.Method, r.URL, r.Header.Get(wire.HeaderWebhookID))
 	defer close(p.done)
 	return &netguard.Answer{Status: http.StatusNoContent}, nil

@@ -278,17 +278,13 @@ type script struct {
 	seen map[string]int
 }
 
-func (s *script) Send(r *http.Request) (*netguard.Answer, error) {
-	body, err := io.ReadAll(r.Body)
-	if err != nil {
-		return nil, err
-	}
-	g := got{at: time.Now(), url: r.URL.String(), id: r.Header.Get(wire.HeaderWebhookID), sub: r.Header.Get(wire.HeaderSubscriptionID), body: body, header: r.Header}
+func (s *script) Send(ctx context.Context, r netguard.Request) (*netguard.Answer, error) {
+	g := got{at: time.Now(), url: r.URL, id: r.Header.Get(wire.HeaderWebhookID), sub: r.Header.Get(wire.HeaderSubscriptionID), body: r.Body, header: r.Header}
 	var head struct {
 		Type   string
 		Cursor string
 	}
-	if err := json.Unmarshal(body, &head); err != nil {
+	if err := json.Unmarshal(r.Body, &head); err != nil {
 		return nil, err
 	}
 	g.cursor, g.kind = head.Cursor, head.Type
@@ -303,7 +299,7 @@ func (s *script) Send(r *http.Request) (*netguard.Answer, error) {
 	if s.answer == nil {
 		return &netguard.Answer{Status: 204}, nil
 	}
-	status, header, err := s.answer(r.Context(), g)
+	status, header, err := s.answer(ctx, g)
 	if err != nil {
 		return nil, err
 	}

@@ -228,7 +228,7 @@ func TestERR1CallerGaveUp(t *testing.T) {
 		g, _ := guarded(t, Options{}, func(w http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
 		ctx, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(time.Second, cancel)
-		_, err := g.Send(get(t, "https://example.com/").WithContext(ctx))
+		_, err := g.Send(ctx, Request{URL: "https://example.com/"})
 		if !errors.Is(err, context.Canceled) || CategoryOf(err) != "" || CategoryOf(nil) != "" {
 			t.Errorf("%v, %q", err, CategoryOf(err))
 		}
@@ -237,7 +237,7 @@ func TestERR1CallerGaveUp(t *testing.T) {
 		}
 		ctx, cancel = context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		if _, err := g.Send(get(t, "https://example.com/").WithContext(ctx)); CategoryOf(err) != wire.Timeout || !errors.Is(err, context.DeadlineExceeded) {
+		if _, err := g.Send(ctx, Request{URL: "https://example.com/"}); CategoryOf(err) != wire.Timeout || !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("a shorter limit gave %v", err)
 		}
 	})
@@ -264,11 +264,7 @@ func TestERR1AnotherGaveUp(t *testing.T) {
 			w.WriteHeader(http.StatusNoContent)
 		})
 		post := func(ctx context.Context, path string) error {
-			req, err := http.NewRequestWithContext(ctx, http.MethodPost, "https://example.com"+path, strings.NewReader(path))
-			if err != nil {
-				return err
-			}
-			_, err = g.Send(req)
+			_, err := g.Send(ctx, Request{Method: http.MethodPost, URL: "https://example.com" + path, Body: []byte(path)})
 			return err
 		}
 		ctx, cancel := context.WithCancel(t.Context())

@@ -12,7 +12,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
-	"net/url"
 	"os"
 	"os/exec"
 	"slices"
@@ -85,10 +84,8 @@ func TestSSRF1NoPacket(t *testing.T) {
 		"[::1]", "[::ffff:7f00:1]", "[::7f00:1]", "[64:ff9b::7f00:1]", "[64:ff9b:1::7f00:1]", "[2002:7f00:1::]", "[2001:0:0:0:0:0:80ff:fffe]",
 		"[2606:4700::5efe:7f00:1]", "[fe80::1]", "[fc00::1]", "[fec0::1]", "[ff02::1]", "0.0.0.0", "100.64.0.1", "198.18.0.1", "192.0.2.1",
 		"240.0.0.1", "255.255.255.255", "224.0.0.1", "mixed.test"} {
-		for _, send := range []func(*http.Request) (*Answer, error){g.Send, g.Fetch} {
-			// Built without http.NewRequest, which would refuse some spellings by itself.
-			req := (&http.Request{Method: http.MethodPost, URL: &url.URL{Scheme: "https", Host: host, Path: "/"}, Header: http.Header{}}).WithContext(t.Context())
-			if _, err := send(req); err == nil {
+		for _, send := range []func(context.Context, Request) (*Answer, error){g.Send, g.Fetch} {
+			if _, err := send(get(t, "https://"+host+"/")); err == nil {
 				t.Errorf("%s was reached", host)
 			}
 		}
@@ -172,7 +169,7 @@ func TestSSRF2NoRedirect(t *testing.T) {
 			w.Header().Set("Location", "http://169.254.169.254/latest")
 			w.WriteHeader(http.StatusTemporaryRedirect)
 		})
-		for _, send := range []func(*http.Request) (*Answer, error){g.Send, g.Fetch} {
+		for _, send := range []func(context.Context, Request) (*Answer, error){g.Send, g.Fetch} {
 			a, err := send(get(t, "https://example.com/"))
 			if err != nil || a.Status != http.StatusTemporaryRedirect || a.Category() != wire.HTTP4xx {
 				t.Errorf("%+v, %v", a, err)
@@ -204,7 +201,7 @@ func TestSSRF2NoProxyFromEnvironment(t *testing.T) {
 		}
 		return
 	}
-	if p, err := http.ProxyFromEnvironment(get(t, "https://example.com/")); err != nil || p == nil {
+	if p, err := http.ProxyFromEnvironment(httptest.NewRequest(http.MethodGet, "https://example.com/", nil)); err != nil || p == nil {
 		t.Fatalf("the environment has no proxy, which makes this test vacuous: %v %v", p, err)
 	}
 	synctest.Test(t, func(t *testing.T) {

@@ -36,11 +36,7 @@ func TestLoopback(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer g.Close()
-		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "https://"+c.host+":"+u.Port()+"/", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		answer, err := g.Send(r)
+		answer, err := g.Send(get(t, "https://"+c.host+":"+u.Port()+"/"))
 		var failed *Error
 		switch {
 		case c.want == "" && (err != nil || answer.Status != http.StatusAccepted):

@@ -114,11 +114,4 @@ func guarded(t *testing.T, o Options, h http.HandlerFunc) (*Guard, *network) {
 	return newGuard(t, o), n
 }
 
-func get(t *testing.T, url string) *http.Request {
-	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return req
-}
+func get(t *testing.T, url string) (context.Context, Request) { return t.Context(), Request{URL: url} }

@@ -170,7 +170,7 @@ func TestERR1UnaskedFirst(t *testing.T) {
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
-		if _, err := g.Send(get(t, scheme+"://example.com/").WithContext(ctx)); err == nil {
+		if _, err := g.Send(ctx, Request{URL: scheme + "://example.com/"}); err == nil {
 			t.Fatal("sent before there was a connection")
 		}
 		if err := <-said; err != nil {

@@ -1,7 +1,7 @@
 package netguard
 
 import (
-	"cmp"
+	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -36,14 +36,21 @@ type Answer struct {
 // Category returns the category of the response's status, or "" for success.
 func (a *Answer) Category() wire.Category { return wire.CategoryOfStatus(a.Status) }
 
+// A Request is a request to an endpoint. Its default method is GET.
+type Request struct {
+	Method, URL string
+	Header      http.Header // Send and Fetch add the User-Agent
+	Body        []byte
+}
+
 // Send makes a request, such as a delivery, and returns the response without its body. It discards up to MaxAnswer
 // bytes of the body, for at most a second, so that the connection can be reused. It ignores errors from reading the
-// body. It sets the User-Agent in the header of req.
+// body.
 //
 // The error is an [*Error], a [*URLError] if the request is not allowed, or context.Canceled if the caller canceled the
 // request.
-func (g *Guard) Send(req *http.Request) (*Answer, error) {
-	return g.do(req, func(_ context.Context, resp *http.Response, _ *Answer) error {
+func (g *Guard) Send(ctx context.Context, r Request) (*Answer, error) {
+	return g.do(ctx, &r, func(_ context.Context, resp *http.Response, _ *Answer) error {
 		if resp.Body == http.NoBody {
 			return nil
 		}
@@ -57,8 +64,8 @@ func (g *Guard) Send(req *http.Request) (*Answer, error) {
 
 // Fetch makes a request, such as a challenge or a request for a well-known document, and returns the response body. It
 // returns an error if the body does not arrive in time. Otherwise, it returns the same errors as [Guard.Send].
-func (g *Guard) Fetch(req *http.Request) (*Answer, error) {
-	return g.do(req, func(ctx context.Context, resp *http.Response, a *Answer) error {
+func (g *Guard) Fetch(ctx context.Context, r Request) (*Answer, error) {
+	return g.do(ctx, &r, func(ctx context.Context, resp *http.Response, a *Answer) error {
 		body, err := io.ReadAll(io.LimitReader(resp.Body, MaxAnswer+1))
 		if err != nil {
 			return err
@@ -74,20 +81,15 @@ func (g *Guard) Fetch(req *http.Request) (*Answer, error) {
 	})
 }
 
-func (g *Guard) do(req *http.Request, read func(context.Context, *http.Response, *Answer) error) (*Answer, error) {
-	if err := cmp.Or(checkText(req.URL.String()), g.checkParts(req.URL)); err != nil {
-		return nil, err
-	}
-	ctx := req.Context()
+func (g *Guard) do(ctx context.Context, r *Request, read func(context.Context, *http.Response, *Answer) error) (*Answer, error) {
 	if deadline, ok := ctx.Deadline(); !ok || time.Until(deadline) > g.o.Timeout {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, g.o.Timeout)
 		defer cancel()
 	}
-	useragent.Set(req.Header, g.o.UserAgent)
-	resp, err := g.roundTrip(ctx, req)
+	resp, err := g.roundTrip(ctx, r)
 	if err != nil {
-		return nil, classify(ctx, StageExchange, err)
+		return nil, err
 	}
 	defer resp.Body.Close()
 	// Ignore a response that arrives while the connection is being closed.
@@ -104,30 +106,40 @@ func (g *Guard) do(req *http.Request, read func(context.Context, *http.Response,
 // maxTries is the maximum number of attempts to make a request whose connection is closed by other requests.
 const maxTries = 3
 
-// roundTrip makes the request in the given context. The transport does not follow redirects or store cookies. However, it can reuse a
+// roundTrip makes the request. The transport does not follow redirects or store cookies. However, it can reuse a
 // connection shortly before the previous request on the connection returns. If the previous request is then canceled,
 // the transport closes the connection, and the next request fails as if it had been canceled (net/http,
 // persistConn.cancelRequest). Therefore, roundTrip retries requests that fail in this way without having been canceled
 // by the caller.
-func (g *Guard) roundTrip(ctx context.Context, req *http.Request) (resp *http.Response, err error) {
-	for range maxTries {
-		req = req.WithContext(withTrace(ctx))
-		resp, err = g.transport.RoundTrip(req)
-		if err == nil || ctx.Err() != nil ||
-			!errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded) || errors.As(err, new(*Error)) {
-			break
+func (g *Guard) roundTrip(ctx context.Context, r *Request) (*http.Response, error) {
+	for try := 1; ; try++ {
+		req, err := g.newRequest(ctx, r)
+		if err != nil {
+			return nil, err
 		}
-		if req.Body != nil {
-			if req.GetBody == nil {
-				break
-			}
-			body, bodyErr := req.GetBody()
-			if bodyErr != nil {
-				break
-			}
-			req = req.WithContext(ctx)
-			req.Body = body
+		resp, err := g.transport.RoundTrip(req)
+		if err == nil {
+			return resp, nil
+		}
+		if try == maxTries || ctx.Err() != nil ||
+			!errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded) || errors.As(err, new(*Error)) {
+			return nil, classify(ctx, StageExchange, err)
 		}
 	}
-	return resp, err
+}
+
+// newRequest checks r and returns it for one try.
+func (g *Guard) newRequest(ctx context.Context, r *Request) (*http.Request, error) {
+	if err := checkText(r.URL); err != nil {
+		return nil, err
+	}
+	req, err := http.NewRequestWithContext(withTrace(ctx), r.Method, r.URL, bytes.NewReader(r.Body))
+	if err != nil {
+		return nil, errMalformed
+	}
+	if r.Header != nil {
+		req.Header = r.Header
+	}
+	useragent.Set(req.Header, g.o.UserAgent)
+	return req, g.checkParts(req.URL)
 }

@@ -30,11 +30,13 @@ func (g *Guard) ParseURL(raw string) (*url.URL, error) {
 	}
 	u, err := url.Parse(raw)
 	if err != nil {
-		// A url.Error repeats the URL, which may contain a secret in its path.
-		return nil, &URLError{"is malformed"}
+		return nil, errMalformed
 	}
 	return u, g.checkParts(u)
 }
+
+// errMalformed replaces a url.Error, which repeats the URL and so may contain a secret in its path.
+var errMalformed = &URLError{"is malformed"}
 
 func checkText(raw string) error {
 	if len(raw) > MaxURL {

@@ -122,12 +122,7 @@ func fetchDocument(ctx context.Context, g *netguard.Guard, u *url.URL) (d receiv
 	ctx, cancel := context.WithTimeout(ctx, documentTime)
 	defer cancel()
 	at := url.URL{Scheme: u.Scheme, Host: u.Host, Path: wire.PathReceivers}
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, at.String(), nil)
-	if err != nil {
-		return d, failureCacheTime
-	}
-	req.Header.Set("Accept", "application/json")
-	a, err := g.Fetch(req)
+	a, err := g.Fetch(ctx, netguard.Request{URL: at.String(), Header: http.Header{"Accept": {"application/json"}}})
 	if err != nil || a.Status != http.StatusOK || a.Truncated {
 		return d, failureCacheTime
 	}

@@ -279,12 +279,11 @@ func (v *Verifier) sendChallenge(ctx context.Context, c *Candidate) (failure wir
 	}
 	ctx, cancel := context.WithTimeout(ctx, v.o.Timeout)
 	defer cancel()
-	signer := webhook.Signer{Ring: c.Ring, Identity: v.o.Identity}
-	req, err := signer.NewRequestAt(ctx, c.Pair.URL, webhook.Message{ID: webhook.NewMessageID(wire.EnvelopeVerification), Subscription: c.ID, Body: body}, v.o.Now())
-	if err != nil {
+	signer, header := webhook.Signer{Ring: c.Ring, Identity: v.o.Identity}, make(http.Header)
+	if err := signer.Sign(header, webhook.Message{ID: webhook.NewMessageID(wire.EnvelopeVerification), Subscription: c.ID, Body: body}, v.o.Now()); err != nil {
 		return "", err
 	}
-	answer, err := v.guard.Fetch(req)
+	answer, err := v.guard.Fetch(ctx, netguard.Request{Method: http.MethodPost, URL: c.Pair.URL, Header: header, Body: body})
 	if err != nil {
 		return netguard.CategoryOf(err), err
 	}
