@@ -21,14 +21,12 @@ import (
 // the same raw arguments share one Arguments. Its size is a small multiple of the size of the JSON. The author's struct
 // can be much larger, so it is held only by a weak pointer.
 type Arguments struct {
-	Of        *Type
-	JSON      json.RawMessage // canonical, or as received if that is shorter
-	plain     bool            // JSON is canonical
-	Key       string          // hash of the canonical form
-	value     atomic.Pointer[weak.Pointer[decodedArguments]]
-	tests     []test
-	shape     []int  // indexes of the rules that test for equality, ascending
-	composite string // key of the tests of shape
+	Of    *Type
+	JSON  json.RawMessage // canonical, or as received if that is shorter
+	plain bool            // JSON is canonical
+	Key   string          // hash of the canonical form
+	value atomic.Pointer[weak.Pointer[decodedArguments]]
+	tests []test // ascending by rule
 }
 
 // A decodedArguments wraps a pointer to the author's struct, so a weak pointer can refer to it.
@@ -75,7 +73,7 @@ func (a *Arguments) Bare() *Arguments {
 
 // size returns the memory used by the arguments, in bytes.
 func (a *Arguments) size() int {
-	n := int(unsafe.Sizeof(*a)) + len(a.Key) + len(a.composite) + 8*len(a.shape) + a.Variable()
+	n := int(unsafe.Sizeof(*a)) + len(a.Key) + a.Variable()
 	return n + len(a.tests)*int(unsafe.Sizeof(test{})+unsafe.Sizeof(orderedValue{}))
 }
 
@@ -241,34 +239,33 @@ func (t *Type) compile(raw json.RawMessage) (*Arguments, error) {
 	}
 	a.keep(v)
 	members, _ := value.(map[string]any)
-	var composite []byte
 	for i := range t.Rules {
-		v, ok := members[t.Rules[i].Argument]
-		if !ok || v == nil {
-			continue
-		}
-		made := newTest(i, &t.Rules[i], v)
-		a.tests = append(a.tests, made)
-		if made.isIndexed() {
-			a.shape = append(a.shape, i)
-			composite = appendKey(composite, made.text)
+		if v := members[t.Rules[i].Argument]; v != nil {
+			a.tests = append(a.tests, newTest(i, &t.Rules[i], v))
 		}
 	}
-	a.tests, a.shape, a.composite = slices.Clip(a.tests), slices.Clip(a.shape), string(composite)
+	a.tests = slices.Clip(a.tests)
 	return a, nil
 }
 
-// equalKeys returns, for each of the rules, the key with which it compares values. The rules must be part of the shape.
-func (a *Arguments) equalKeys(rules []int) []string {
-	keys := make([]string, len(rules))
-	for i, rule := range rules {
-		for j := range a.tests {
-			if t := &a.tests[j]; t.rule == rule {
-				keys[i] = t.text
-			}
+// shape returns the indexes of the rules that test for equality.
+func (a *Arguments) shape() (rules []int) {
+	for i := range a.tests {
+		if a.tests[i].isIndexed() {
+			rules = append(rules, a.tests[i].rule)
 		}
 	}
-	return keys
+	return rules
+}
+
+// composite returns the key of the tests of the rules, which must begin the shape.
+func (a *Arguments) composite(rules []int) (key []byte) {
+	for i := range a.tests {
+		if t := &a.tests[i]; len(rules) > 0 && t.rule == rules[0] {
+			key, rules = appendKey(key, t.text), rules[1:]
+		}
+	}
+	return key
 }
 
 // mayMatch is like matches, but assumes that expensive tests succeed, so it can be called under the append lock.

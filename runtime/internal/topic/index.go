@@ -2,6 +2,7 @@ package topic
 
 import (
 	"strconv"
+	"strings"
 )
 
 // An index finds the parked readers that an occurrence might match. Readers are grouped by shape, the set of rules that
@@ -30,29 +31,28 @@ type shape struct {
 
 type bucket struct {
 	shape  *shape
-	key    string
-	values []string  // the components of key, by rule of the shape
+	key    string    // the composite of the values, by rule of the shape
 	refs   int       // attached readers
 	parked []*Reader // the parked readers among them
 }
 
 // attach adds r to its bucket.
 func (x *index) attach(r *Reader) {
-	rules, key := r.args.shape, r.args.composite
+	rules := r.args.shape()
 	s := x.shapeOf(rules)
 	if s == nil && len(x.shapes) >= maxShapes && len(rules) > 1 {
 		rules = rules[:1]
-		key = string(appendKey(nil, r.args.equalKeys(rules)[0]))
 		s = x.shapeOf(rules)
 	}
 	if s == nil {
 		s = &shape{rules: rules, buckets: map[string]*bucket{}}
 		x.shapes = append(x.shapes, s)
 	}
-	b := s.buckets[key]
+	key := r.args.composite(rules)
+	b := s.buckets[string(key)]
 	if b == nil {
-		b = &bucket{shape: s, key: key, values: r.args.equalKeys(rules)}
-		s.buckets[key] = b
+		b = &bucket{shape: s, key: string(key)}
+		s.buckets[b.key] = b
 	}
 	b.refs++
 	r.bucket = b
@@ -182,8 +182,11 @@ func (x *index) visitReaders(f func(*Reader)) {
 
 // matchesPlaces reports whether the places contain all values of the bucket's readers.
 func (b *bucket) matchesPlaces(ps []place) bool {
-	for i, rule := range b.shape.rules {
-		if !ps[rule].hasKey(b.values[i]) {
+	rest := b.key
+	for _, rule := range b.shape.rules {
+		var value string
+		value, rest = cutKey(rest)
+		if !ps[rule].hasKey(value) {
 			return false
 		}
 	}
@@ -231,4 +234,11 @@ func appendKey(b []byte, key string) []byte {
 	b = strconv.AppendInt(b, int64(len(key)), 10)
 	b = append(b, ':')
 	return append(b, key...)
+}
+
+// cutKey returns the first value of a composite and the composite of the rest.
+func cutKey(composite string) (key, rest string) {
+	length, rest, _ := strings.Cut(composite, ":")
+	n, _ := strconv.Atoi(length)
+	return rest[:n], rest[n:]
 }

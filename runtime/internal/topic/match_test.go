@@ -172,17 +172,11 @@ func TestIndexProperty(t *testing.T) {
 		var all []*Reader
 		for i := range rapid.IntRange(1, 120).Draw(t, "readers") {
 			a := &Arguments{Of: d}
-			var composite []byte
 			for r := range n {
 				if rapid.IntRange(0, 2).Draw(t, "constrained") == 0 {
-					test := newTest(r, &d.Rules[r], rapid.SampledFrom([]any{"x", "y"}).Draw(t, "value"))
-					a.tests = append(a.tests, test)
-					if test.isIndexed() {
-						a.shape, composite = append(a.shape, r), appendKey(composite, test.text)
-					}
+					a.tests = append(a.tests, newTest(r, &d.Rules[r], rapid.SampledFrom([]any{"x", "y"}).Draw(t, "value")))
 				}
 			}
-			a.composite = string(composite)
 			r := &Reader{args: a, id: fmt.Sprint(i), slot: -1}
 			x.attach(r)
 			all = append(all, r)
@@ -254,16 +248,12 @@ func TestTrap15IndexLooksAtNobodyElse(t *testing.T) {
 		asked := map[*Reader]*Arguments{}
 		for i := range rapid.IntRange(1, 60).Draw(t, "readers") {
 			full := &Arguments{Of: d}
-			var composite []byte
 			for r := range n {
 				if v := rapid.SampledFrom([]any{nil, "x", "y", "yy"}).Draw(t, "value"); v != nil {
-					test := newTest(r, &d.Rules[r], v)
-					full.tests, full.shape = append(full.tests, test), append(full.shape, r)
-					composite = appendKey(composite, test.text)
+					full.tests = append(full.tests, newTest(r, &d.Rules[r], v))
 				}
 			}
-			full.composite = string(composite)
-			bare := &Arguments{Of: d, tests: full.tests, shape: full.shape, composite: full.composite}
+			bare := &Arguments{Of: d, tests: full.tests}
 			r := &Reader{args: bare, id: fmt.Sprint(i), slot: -1}
 			x.attach(r)
 			x.park(r)
@@ -282,7 +272,7 @@ func TestTrap15IndexLooksAtNobodyElse(t *testing.T) {
 		x.wakeMatching(rec, func(r *Reader) { woken[r] = true })
 		for r, a := range asked {
 			if want, _ := a.matches(rec.places); woken[r] != want {
-				t.Fatalf("reader %s of rules %v looked at: %v, want %v", r.id, a.shape, woken[r], want)
+				t.Fatalf("reader %s of rules %v looked at: %v, want %v", r.id, a.shape(), woken[r], want)
 			}
 		}
 	})
@@ -297,15 +287,13 @@ func TestTrap15CountlessCombinations(t *testing.T) {
 	for i := range values {
 		list = append(list, fmt.Sprint("v", i))
 	}
-	var composite []byte
 	for i := range n {
 		r, _ := NewRule(events.MatchRule{Argument: fmt.Sprint("a", i), Path: fmt.Sprint("/a", i)})
 		d.Rules = append(d.Rules, r)
 		payload[fmt.Sprint("a", i)] = list
-		a.tests, a.shape = append(a.tests, newTest(i, &r, "v7")), append(a.shape, i)
-		composite = appendKey(composite, a.tests[i].text)
+		a.tests = append(a.tests, newTest(i, &r, "v7"))
 	}
-	a.Of, a.composite = d, string(composite)
+	a.Of = d
 	var x index
 	r := &Reader{args: a, id: "1", slot: -1}
 	x.attach(r)
