@@ -20,10 +20,8 @@ func (s *Store) ListSubscriptions(ctx context.Context, after string, limit int, 
 		ids = ids[len(step):]
 		err = s.withSubscriptions(ctx, func(x *subscriptions) {
 			for _, id := range step {
-				sub, ok := x.records[id]
-				if ok && len(listed) < limit && (!failing || sub.Health.Suspended || !sub.Health.FailedSince.IsZero()) {
-					sub.Secrets = nil
-					listed = append(listed, engine.Listed{Subscription: sub})
+				if r := x.records[id]; r != nil && len(listed) < limit && (!failing || r.isFailing()) {
+					listed = append(listed, engine.Listed{Subscription: r.listed(id)})
 				}
 			}
 		})

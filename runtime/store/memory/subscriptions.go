@@ -1,10 +1,7 @@
 package memory
 
 import (
-	"bytes"
 	"context"
-	"maps"
-	"slices"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
@@ -12,12 +9,18 @@ import (
 
 // subscriptions contains the state of a Store's [store.SubscriptionStore] methods. It is guarded by the Store's lock.
 type subscriptions struct {
-	records       map[string]store.Subscription
+	records       map[string]*record
 	ids           []string                  // of records, in order; nil if they must be sorted after a change
 	owned         map[string]int            // number of records per principal
 	marks         map[string]store.Position // by log
-	verifications map[[2]string]store.Verification
+	verifications map[[2]string]verification
 	attempts      attempts
+}
+
+// A verification is a [store.Verification] without its key, principal and URL.
+type verification struct {
+	method    string
+	at, until instant
 }
 
 // withSubscriptions calls f with the lock held, unless ctx is done or the store is closed.
@@ -31,7 +34,7 @@ func (s *Store) withSubscriptions(ctx context.Context, f func(*subscriptions)) e
 		return store.ErrClosed
 	}
 	if s.subs.records == nil {
-		s.subs = subscriptions{map[string]store.Subscription{}, nil, map[string]int{}, map[string]store.Position{}, map[[2]string]store.Verification{}, attempts{}}
+		s.subs = subscriptions{map[string]*record{}, nil, map[string]int{}, map[string]store.Position{}, map[[2]string]verification{}, attempts{}}
 	}
 	f(&s.subs)
 	return nil
@@ -41,7 +44,7 @@ func (s *Store) withSubscriptions(ctx context.Context, f func(*subscriptions)) e
 func (s *Store) PutSubscription(ctx context.Context, sub store.Subscription) (revision uint64, err error) {
 	conflict := false
 	err = s.withSubscriptions(ctx, func(x *subscriptions) {
-		old := x.records[sub.ID]
+		old, _ := x.subscription(sub.ID)
 		if conflict = old.Revision != sub.Revision; conflict {
 			return
 		}
@@ -59,7 +62,7 @@ func (s *Store) PutSubscription(ctx context.Context, sub store.Subscription) (re
 		if old.Revision == 0 {
 			x.ids = nil
 		}
-		x.records[sub.ID] = cloneSubscription(sub)
+		x.records[sub.ID] = recordOf(&sub)
 	})
 	if err == nil && conflict {
 		err = store.ErrConflict
@@ -69,20 +72,17 @@ func (s *Store) PutSubscription(ctx context.Context, sub store.Subscription) (re
 
 // Subscription implements [store.SubscriptionStore].
 func (s *Store) Subscription(ctx context.Context, id string) (sub store.Subscription, ok bool, err error) {
-	err = s.withSubscriptions(ctx, func(x *subscriptions) {
-		sub, ok = x.records[id]
-		sub = cloneSubscription(sub)
-	})
+	err = s.withSubscriptions(ctx, func(x *subscriptions) { sub, ok = x.subscription(id) })
 	return sub, ok, err
 }
 
 // DeleteSubscription implements [store.SubscriptionStore].
 func (s *Store) DeleteSubscription(ctx context.Context, id string, generation uint64) error {
 	return s.withSubscriptions(ctx, func(x *subscriptions) {
-		if sub, ok := x.records[id]; ok && sub.Generation == generation {
+		if r := x.records[id]; r != nil && r.generation == generation {
 			delete(x.records, id)
 			x.ids = nil
-			x.addOwned(sub.Principal, -1)
+			x.addOwned(r.principal, -1)
 			x.attempts.forget(id)
 		}
 	})
@@ -93,7 +93,7 @@ func (s *Store) Subscriptions(ctx context.Context, after string, limit int) (sub
 	err = s.withSubscriptions(ctx, func(x *subscriptions) {
 		ids := x.idsAfter(after)
 		for _, id := range ids[:min(len(ids), max(limit, 0))] {
-			subs = append(subs, cloneSubscription(x.records[id]))
+			subs = append(subs, x.records[id].subscription(id))
 		}
 	})
 	return subs, err
@@ -116,13 +116,10 @@ func (s *Store) SaveProgress(ctx context.Context, updates []store.Update) error 
 func (s *Store) SaveAttempts(ctx context.Context, updates []store.Update, made [][]operator.Attempt) error {
 	return s.withSubscriptions(ctx, func(x *subscriptions) {
 		for i, u := range updates {
-			sub, ok := x.records[u.ID]
-			if !ok || sub.Generation != u.Generation {
-				continue
+			if r := x.records[u.ID]; r != nil && r.generation == u.Generation {
+				r.setProgress(&u)
+				x.attempts.add(u.ID, made[i])
 			}
-			sub.Progress, sub.Health, sub.Report = u.Progress, u.Health, u.Report
-			x.records[u.ID] = cloneSubscription(sub)
-			x.attempts.add(u.ID, made[i])
 		}
 	})
 }
@@ -147,13 +144,20 @@ func (x *subscriptions) addOwned(principal string, n int) {
 
 // Verification implements [store.SubscriptionStore].
 func (s *Store) Verification(ctx context.Context, principal, url string) (v store.Verification, ok bool, err error) {
-	err = s.withSubscriptions(ctx, func(x *subscriptions) { v, ok = x.verifications[[2]string{principal, url}] })
+	err = s.withSubscriptions(ctx, func(x *subscriptions) {
+		var found verification
+		if found, ok = x.verifications[[2]string{principal, url}]; ok {
+			v = store.Verification{Principal: principal, URL: url, Method: found.method, At: found.at.time(), Until: found.until.time()}
+		}
+	})
 	return v, ok, err
 }
 
 // PutVerification implements [store.SubscriptionStore].
 func (s *Store) PutVerification(ctx context.Context, v store.Verification) error {
-	return s.withSubscriptions(ctx, func(x *subscriptions) { x.verifications[[2]string{v.Principal, v.URL}] = v })
+	return s.withSubscriptions(ctx, func(x *subscriptions) {
+		x.verifications[[2]string{v.Principal, v.URL}] = verification{v.Method, instantOf(v.At), instantOf(v.Until)}
+	})
 }
 
 // DeleteVerification implements [store.SubscriptionStore].
@@ -161,14 +165,11 @@ func (s *Store) DeleteVerification(ctx context.Context, principal, url string) e
 	return s.withSubscriptions(ctx, func(x *subscriptions) { delete(x.verifications, [2]string{principal, url}) })
 }
 
-// cloneSubscription returns a copy that does not share memory that a caller could modify.
-func cloneSubscription(s store.Subscription) store.Subscription {
-	s.Arguments = bytes.Clone(s.Arguments)
-	s.Requests = maps.Clone(s.Requests) // their slices never change
-	s.Secrets = slices.Clone(s.Secrets)
-	for i := range s.Secrets {
-		s.Secrets[i].Key = bytes.Clone(s.Secrets[i].Key)
+// subscription returns a copy of the record with the given id.
+func (x *subscriptions) subscription(id string) (sub store.Subscription, ok bool) {
+	r := x.records[id]
+	if r == nil {
+		return sub, false
 	}
-	s.Progress.Settled = slices.Clone(s.Progress.Settled)
-	return s
+	return r.subscription(id), true
 }

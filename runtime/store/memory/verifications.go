@@ -23,13 +23,13 @@ func (s *Store) SweepVerifications(ctx context.Context, now time.Time, limit int
 	err = s.withSubscriptions(ctx, func(x *subscriptions) {
 		used := make(map[[2]string]bool, len(x.records))
 		for _, r := range x.records {
-			used[[2]string{r.Principal, r.URL}] = true
+			used[[2]string{r.principal, r.url}] = true
 		}
 		for pair, v := range x.verifications {
 			if removed >= limit {
 				return
 			}
-			if !v.Until.IsZero() && !now.Before(v.Until) && !used[pair] {
+			if v.until != 0 && instantOf(now) >= v.until && !used[pair] {
 				delete(x.verifications, pair)
 				removed++
 			}
