@@ -49,7 +49,7 @@ func (f *targetObjects) eventTypes() (all []eventtype.Type) {
 		all = append(all, st.Type())
 	}
 	for _, h := range f.webhooks {
-		all = append(all, h.Type)
+		all = append(all, h.Type())
 	}
 	return all
 }

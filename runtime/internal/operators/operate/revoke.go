@@ -94,7 +94,7 @@ func (a *Admin) refreshVisibility(ctx context.Context) {
 	part.Hide(a.allConnections(), hidden)
 	if w := a.o.Webhooks; w != nil {
 		w.Each(anyWebhook, func(h *subscriber.Live) {
-			if hidden(h.Principal, h.Type.Name()) {
+			if hidden(h.Principal, h.Type().Name()) {
 				w.End(h, fault.NotFound("event"))
 			}
 		})

@@ -20,7 +20,7 @@ func (w *Subscriptions) Redefined(et eventtype.Type) {
 // matches all events.
 func OfPrincipal(principal string, names []string) func(*Live) bool {
 	return func(h *Live) bool {
-		return h.Principal == principal && (len(names) == 0 || slices.Contains(names, h.Type.Name()))
+		return h.Principal == principal && (len(names) == 0 || slices.Contains(names, h.Type().Name()))
 	}
 }
 

@@ -114,7 +114,7 @@ func (w *Subscriptions) terminate(h *Live, reason *events.Error, why ending) {
 			return
 		}
 		h.Handle.Stop() // deleting may be slow
-		err := h.ownedShard.owned.DeleteSubscription(ctx, h.ID, h.Generation)
+		err := h.ownedShard.owned.DeleteSubscription(ctx, h.ID, h.Handle.Generation())
 		if h.ownedShard.checkFenced(err) {
 			why = endFenced
 		} else if err != nil {
@@ -126,5 +126,5 @@ func (w *Subscriptions) terminate(h *Live, reason *events.Error, why ending) {
 
 // OfType returns a filter for the subscriptions to a type.
 func OfType(et eventtype.Type) func(*Live) bool {
-	return func(h *Live) bool { return h.Type == et }
+	return func(h *Live) bool { return h.Type() == et }
 }

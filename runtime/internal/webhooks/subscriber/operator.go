@@ -41,7 +41,7 @@ func (w *Subscriptions) Ask(ctx context.Context, id string, kind store.RequestKi
 		return 0, refused
 	}
 	h := w.Get(id)
-	if h != nil && h.Generation == r.Generation {
+	if h != nil && h.Handle.Generation() == r.Generation {
 		w.performRequests(h, &r)
 	}
 	if h == nil || !h.Ours() {
@@ -246,7 +246,7 @@ func (w *Subscriptions) act(ctx context.Context, h *Live, kind store.RequestKind
 	case store.RequestSend:
 		return w.sendAll(ctx, h, q.Events)
 	case store.RequestGap:
-		if t := h.Type.Topic(); t != nil {
+		if t := h.Type().Topic(); t != nil {
 			if _, err := t.Latest(ctx); err != nil { // the operator reported a gap up to the latest entry
 				return err
 			}

@@ -115,7 +115,7 @@ func (p *ownedShard) queueDifferences(ctx context.Context) error {
 			left, aside := p.left[r.ID]
 			switch {
 			case h == nil && aside && left == r.Schema:
-			case h == nil, h.ownedShard != p, h.Generation != r.Generation, h.revision != r.Revision:
+			case h == nil, h.ownedShard != p, h.Handle.Generation() != r.Generation, h.revision != r.Revision:
 				changed = append(changed, r.ID)
 			}
 		}

@@ -28,11 +28,11 @@ func (w *Subscriptions) replay(ctx context.Context, h *Live, q *store.Request) e
 	}
 	switch {
 	case a.Def.Kernel().NoReplay:
-		return NoReplay(h.Type.Name())
+		return NoReplay(h.Type().Name())
 	case a.Def.Check() == nil:
 		return w.replayFromLog(ctx, h, a, q)
 	case q.Last > 0:
-		return untilError(h.Type.Name())
+		return untilError(h.Type().Name())
 	default:
 		return w.replayFromCheck(ctx, h, a, q.Cursor)
 	}
@@ -121,11 +121,11 @@ func (w *Subscriptions) replayFromLog(ctx context.Context, h *Live, a eventtype.
 	if w.Get(h.ID) != h {
 		return delivery.ErrClosed
 	}
-	if err := w.checkCursor(ctx, h.Type, h.Principal, a, q.Cursor); err != nil {
+	if err := w.checkCursor(ctx, h.Type(), h.Principal, a, q.Cursor); err != nil {
 		return err
 	}
-	_, head := h.Type.Topic().Bounds()
-	from, err := h.Type.Topic().Start(ctx, a.Def.Kernel(), head, topic.Replay{Cursor: &q.Cursor})
+	_, head := h.Type().Topic().Bounds()
+	from, err := h.Type().Topic().Start(ctx, a.Def.Kernel(), head, topic.Replay{Cursor: &q.Cursor})
 	if err != nil {
 		return err
 	}
@@ -148,7 +148,7 @@ func (w *Subscriptions) replayFromLog(ctx context.Context, h *Live, a eventtype.
 // share remains in use. Opening the reader has a timeout and does not require the key, so a hanging check does not
 // block other requests.
 func (w *Subscriptions) replayFromCheck(ctx context.Context, h *Live, a eventtype.Arguments, cursor string) error {
-	if err := w.checkCursor(ctx, h.Type, h.Principal, a, cursor); err != nil {
+	if err := w.checkCursor(ctx, h.Type(), h.Principal, a, cursor); err != nil {
 		return err
 	}
 	if f, ok := h.reader.(*feedReader); ok {
@@ -156,7 +156,7 @@ func (w *Subscriptions) replayFromCheck(ctx context.Context, h *Live, a eventtyp
 	}
 	limited, cancel := context.WithTimeoutCause(ctx, ReplayTime, errReplayTime)
 	defer cancel()
-	reader, truncated, err := w.openFeedReader(limited, h.Type, h.Identity(), a, cursor, false)
+	reader, truncated, err := w.openFeedReader(limited, h.Type(), h.Identity(), a, cursor, false)
 	if err != nil {
 		if cause := context.Cause(limited); ctx.Err() == nil && cause != nil {
 			return cause

@@ -96,7 +96,7 @@ func (w *Subscriptions) GapOfType(et eventtype.Type, at store.ControlPosition) i
 	w.mu.Lock()
 	w.noteGapOf(et.Name(), at)
 	w.mu.Unlock()
-	return w.Each(func(h *Live) bool { return h.Type == et && h.admitted.Compare(at) < 0 }, w.signalGap)
+	return w.Each(func(h *Live) bool { return h.Type() == et && h.admitted.Compare(at) < 0 }, w.signalGap)
 }
 
 // noteGapOf records a gap of an event type. The lock must be held.
@@ -151,7 +151,7 @@ func (p *ownedShard) endReason(r *store.Subscription) *events.Error {
 // nothing if the subscription has been notified, by this process or, according to the record, by an earlier owner.
 func (w *Subscriptions) signalGap(h *Live) {
 	w.mu.Lock()
-	at := w.gaps[h.Type.Name()]
+	at := w.gaps[h.Type().Name()]
 	due := h.admitted.Compare(at) < 0 && h.gaps.Compare(at) < 0
 	if due {
 		h.gaps = at

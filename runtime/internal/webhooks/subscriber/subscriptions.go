@@ -69,8 +69,6 @@ type Subscriptions struct {
 // A Live is one live webhook subscription.
 type Live struct {
 	ID, Principal string
-	Type          eventtype.Type
-	Generation    uint64
 	Handle        *delivery.Handle
 
 	reader     boundReader
@@ -92,9 +90,12 @@ type Live struct {
 	gaps store.ControlPosition // gaps up to it have been signaled; guarded by Subscriptions.mu
 }
 
+// Type returns the event type.
+func (h *Live) Type() eventtype.Type { return h.ownedShard.et }
+
 // Identity returns the subscription as it is described to the author's hooks.
 func (h *Live) Identity() eventtype.Subscription {
-	return eventtype.Subscription{ID: h.ID, Principal: h.Principal, Event: h.Type.Name(), Mode: wire.ModeWebhook}
+	return eventtype.Subscription{ID: h.ID, Principal: h.Principal, Event: h.Type().Name(), Mode: wire.ModeWebhook}
 }
 
 // CreatedAt returns the time at which the subscription was created.
@@ -164,7 +165,7 @@ func (t *trimmingStore) save(ctx context.Context, updates []store.Update, save f
 	t.w.mu.Lock()
 	var settled []func()
 	for i := range updates {
-		if h := t.w.byID[updates[i].ID]; h != nil && h.Generation == updates[i].Generation {
+		if h := t.w.byID[updates[i].ID]; h != nil && h.Handle.Generation() == updates[i].Generation {
 			if f, ok := h.reader.(*feedReader); ok {
 				settled = append(settled, func() { f.dropSettled(updates[i].Progress.Base) })
 			}

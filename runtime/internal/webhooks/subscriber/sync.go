@@ -145,7 +145,7 @@ func (w *Subscriptions) syncRecord(id string, unlock func()) {
 		}
 	}
 	h := w.Get(id)
-	ends := h != nil && err == nil && (w.hasEnded(r) || r.Generation != h.Generation)
+	ends := h != nil && err == nil && (w.hasEnded(r) || r.Generation != h.Handle.Generation())
 	if !ends || !w.runInBackground(finish) {
 		finish()
 	}
@@ -182,7 +182,7 @@ func (w *Subscriptions) reconcile(ctx context.Context, id string, r *store.Subsc
 			w.endLive(ctx, h, endExpired)
 		}
 		return err
-	case r.Generation != h.Generation:
+	case r.Generation != h.Handle.Generation():
 		w.endLive(ctx, h, endReplaced) // before the new one calls Join: the author sees both (SRV-3)
 	case p == h.ownedShard:
 		w.applyRecord(h, r)
