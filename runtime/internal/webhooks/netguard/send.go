@@ -130,16 +130,18 @@ func (g *Guard) roundTrip(ctx context.Context, r *Request) (*http.Response, erro
 
 // newRequest checks r and returns it for one try.
 func (g *Guard) newRequest(ctx context.Context, r *Request) (*http.Request, error) {
-	if err := checkText(r.URL); err != nil {
+	u, err := g.ParseURL(r.URL)
+	if err != nil {
 		return nil, err
 	}
-	req, err := http.NewRequestWithContext(withTrace(ctx), r.Method, r.URL, bytes.NewReader(r.Body))
+	req, err := http.NewRequestWithContext(withTrace(ctx), r.Method, "", bytes.NewReader(r.Body))
 	if err != nil {
-		return nil, errMalformed
+		return nil, err
 	}
+	req.URL, req.Host = u, u.Host
 	if r.Header != nil {
 		req.Header = r.Header
 	}
 	useragent.Set(req.Header, g.o.UserAgent)
-	return req, g.checkParts(req.URL)
+	return req, nil
 }

@@ -25,52 +25,39 @@ const checkTime = 2 * time.Second
 //
 // The URL is not normalized, because its exact text is part of the subscription's key (SUB-4).
 func (g *Guard) ParseURL(raw string) (*url.URL, error) {
-	if err := checkText(raw); err != nil {
-		return nil, err
-	}
-	u, err := url.Parse(raw)
-	if err != nil {
-		return nil, errMalformed
-	}
-	return u, g.checkParts(u)
-}
-
-// errMalformed replaces a url.Error, which repeats the URL and so may contain a secret in its path.
-var errMalformed = &URLError{"is malformed"}
-
-func checkText(raw string) error {
 	if len(raw) > MaxURL {
-		return &URLError{"has " + strconv.Itoa(len(raw)) + " bytes, more than " + strconv.Itoa(MaxURL)}
+		return nil, &URLError{"has " + strconv.Itoa(len(raw)) + " bytes, more than " + strconv.Itoa(MaxURL)}
 	}
 	for _, c := range []byte(raw) {
 		if c <= ' ' || c >= 0x7f || c == '\\' {
-			return &URLError{"has a blank, a backslash, a control character or a character outside of ASCII; write host names in their xn-- form and paths percent-encoded"}
+			return nil, &URLError{"has a blank, a backslash, a control character or a character outside of ASCII; write host names in their xn-- form and paths percent-encoded"}
 		}
 	}
 	if strings.Contains(raw, "#") {
-		return &URLError{"has a fragment"}
+		return nil, &URLError{"has a fragment"}
 	}
-	return nil
-}
-
-func (g *Guard) checkParts(u *url.URL) error {
+	u, err := url.Parse(raw)
+	if err != nil {
+		// A url.Error repeats the URL, which may contain a secret in its path.
+		return nil, &URLError{"is malformed"}
+	}
 	if !u.IsAbs() || u.Opaque != "" || u.Host == "" {
-		return &URLError{"is not absolute"}
+		return nil, &URLError{"is not absolute"}
 	}
 	if u.User != nil {
-		return &URLError{"has userinfo"}
+		return nil, &URLError{"has userinfo"}
 	}
 	t, err := targetOf(u)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if u.Scheme != "https" && !g.isOriginAllowed(t) {
-		return &URLError{"is not https"}
+		return nil, &URLError{"is not https"}
 	}
 	if !g.isPortAllowed(t) {
-		return &URLError{"has a port that is not allowed"}
+		return nil, &URLError{"has a port that is not allowed"}
 	}
-	return nil
+	return u, nil
 }
 
 // CheckURL calls ParseURL and then looks up the host (SUB-3). It rejects the URL if at least one of the addresses is
