@@ -96,14 +96,16 @@ type streams struct {
 	took []float64 // seconds
 }
 
-// openStreams opens n events/stream requests and returns when all have a response.
+// openStreams opens n events/stream requests for n principals and returns when all have a response.
 func openStreams(ctx context.Context, url string, n int) (*streams, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	s := &streams{cancel: cancel, hc: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: n}}}
 	answered := make(chan error, n)
-	for range n {
+	for i := range n {
 		s.wg.Go(func() {
-			resp, err := s.hc.Do(request(ctx, url, "events/stream", `"name":"bench.sample","cursor":null,`))
+			req := request(ctx, url, "events/stream", `"name":"bench.sample","cursor":null,`)
+			req.Header.Set("Authorization", fmt.Sprintf("Bearer %s/%d", token, i))
+			resp, err := s.hc.Do(req)
 			if err == nil && resp.StatusCode != http.StatusOK {
 				resp.Body.Close()
 				err = fmt.Errorf("stream answered %s", resp.Status)

@@ -124,13 +124,14 @@ func withMiddleware() *mcp.Server {
 	return srv
 }
 
-// requireToken returns a handler that forwards only requests with the token.
+// requireToken returns a handler that forwards only requests with the token. The text after the token names a principal.
 func requireToken(h http.Handler) http.Handler {
 	verify := func(_ context.Context, got string, _ *http.Request) (*auth.TokenInfo, error) {
-		if got != token {
+		name, ok := strings.CutPrefix(got, token)
+		if !ok {
 			return nil, auth.ErrInvalidToken
 		}
-		return &auth.TokenInfo{UserID: "bench", Expiration: time.Now().Add(time.Hour)}, nil
+		return &auth.TokenInfo{UserID: "bench" + name, Expiration: time.Now().Add(time.Hour)}, nil
 	}
 	return auth.RequireBearerToken(verify, nil)(h)
 }
