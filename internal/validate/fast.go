@@ -72,16 +72,24 @@ func (s *shape) acceptsAll(raw []byte) bool {
 	return s.accepts(dec) && len(bytes.Trim(raw[dec.InputOffset():], " \t\r\n")) == 0
 }
 
-func (s *shape) accepts(dec *jsontext.Decoder) bool {
-	kind := dec.PeekKind()
-	for s.to != nil || s.byKind != nil {
+// forKind returns the shape of values of a kind, or nil if s does not accept the kind.
+func (s *shape) forKind(kind jsontext.Kind) *shape {
+	for s != nil && (s.to != nil || s.byKind != nil) {
 		if s.to != nil {
 			s = s.to
-		} else if s = s.byKind[kind]; s == nil {
-			return false
+		} else {
+			s = s.byKind[kind]
 		}
 	}
-	if s.types&typesOf(kind) == 0 {
+	if s == nil || s.types&typesOf(kind) == 0 {
+		return nil
+	}
+	return s
+}
+
+func (s *shape) accepts(dec *jsontext.Decoder) bool {
+	kind := dec.PeekKind()
+	if s = s.forKind(kind); s == nil {
 		return false
 	}
 	switch kind {
@@ -91,9 +99,10 @@ func (s *shape) accepts(dec *jsontext.Decoder) bool {
 		return s.acceptsArray(dec)
 	}
 	val, err := dec.ReadValue()
-	if err != nil {
-		return false
-	}
+	return err == nil && s.acceptsScalar(kind, val)
+}
+
+func (s *shape) acceptsScalar(kind jsontext.Kind, val jsontext.Value) bool {
 	switch kind {
 	case '"':
 		return s.acceptsString(val)

@@ -26,8 +26,7 @@ type definition struct {
 	info       events.Info
 	options    typeOptions
 	emits      bool
-	meta       map[string]any   // the descriptor's _meta
-	payload    *validate.Schema // nil when payloads are not validated
+	meta       map[string]any // the descriptor's _meta
 	private    published.Private
 	hooked     bool // webhook delivery is offered to callers with a principal
 
@@ -84,7 +83,7 @@ func (d *definition) prepare(o Options, schemas *validate.Library) error {
 		return fmt.Errorf("payloadSchema: %w", err)
 	}
 	if !o.SkipPayloadValidation {
-		d.payload = payload
+		d.Payload = payload
 	}
 	for _, m := range d.info.Match {
 		r, err := topic.NewRule(m)
@@ -133,7 +132,11 @@ func (d *definition) initType() {
 	d.Name, d.NoReplay = d.info.Name, d.info.NoReplay
 	d.ReplayCeiling, d.MaxArguments = d.options.replayCeiling, d.options.maxArguments
 	d.DecodeArguments, d.DecodePayload = d.hooks.DecodeArguments, d.hooks.DecodePayload
-	d.Encodable = func(data json.RawMessage) error {
+	d.Copyable = codec.Copyable(d.hooks.Payload)
+	d.Encodable = func(data json.RawMessage, known *validate.Members) error {
+		if len(data) <= d.options.maxPayload && known.Accept(data) {
+			return nil
+		}
 		_, err := d.checkData(data)
 		return err
 	}
@@ -217,15 +220,15 @@ func (d *definition) checkData(data json.RawMessage) (any, error) {
 	if len(data) == 0 || data[0] != '{' {
 		return nil, fmt.Errorf("%w: not an object", events.ErrInvalidPayload)
 	}
-	if d.payload == nil && len(d.Rules) == 0 {
+	if d.Payload == nil && len(d.Rules) == 0 {
 		return nil, nil
 	}
 	v, err := validate.Decode(data)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", events.ErrInvalidPayload, err)
 	}
-	if d.payload != nil {
-		if err := d.payload.ValidateValue(v); err != nil {
+	if d.Payload != nil {
+		if err := d.Payload.ValidateValue(v); err != nil {
 			return nil, fmt.Errorf("%w: %w", events.ErrInvalidPayload, err)
 		}
 	}

@@ -55,7 +55,7 @@ func asking(t *testing.T, f func(t *testing.T, s *service)) {
 		}
 		anything := func(raw json.RawMessage) (any, error) { v := new(map[string]any); return v, json.Unmarshal(raw, v) }
 		s := &service{t: t, page: 2, feeds: new(Feeds), typ: &topic.Type{Name: "e", NameHash: 7, NameJSON: []byte(`"e"`), MaxArguments: 1 << 10, Input: input,
-			DecodeArguments: anything, DecodePayload: anything, Encodable: func(json.RawMessage) error { return nil }}}
+			DecodeArguments: anything, DecodePayload: anything, Encodable: func(json.RawMessage, *validate.Members) error { return nil }}}
 		s.emits, err = topic.Open(s.typ, topic.Options{Slots: 64, Open: func(appended func([]store.Entry)) (store.EventLog, error) {
 			return memory.NewLog(store.LogOptions{Appended: appended}), nil
 		}})

@@ -228,7 +228,7 @@ func (u *upstream) entryOf(it *Item, before checkpoint, checked time.Time) (stor
 	if it.Err != nil {
 		return e, fmt.Errorf("%w: %w", events.ErrInvalidPayload, it.Err)
 	}
-	if err := u.args.Of.Encodable(it.Data); err != nil {
+	if err := u.args.Of.Encodable(it.Data, nil); err != nil {
 		return e, err
 	}
 	switch {

@@ -42,8 +42,15 @@ type variant struct {
 	err     error
 	charged int // bytes charged to the record's budget; guarded by record.mu
 
-	head atomic.Pointer[[]byte] // encoded event frame
-	item atomic.Pointer[[]byte] // encoded item of a poll result
+	head     atomic.Pointer[[]byte]   // encoded event frame
+	item     atomic.Pointer[[]byte]   // encoded item of a poll result
+	original atomic.Pointer[original] // for PerPrincipal
+}
+
+// An original is a payload from which PerPrincipal makes the views of principals.
+type original struct {
+	payload any               // decoded; nil if it cannot be copied. The hook receives copies only.
+	members *validate.Members // nil if views must be validated as a whole
 }
 
 // Limits of the record cache. cachedVariants is the maximum number of Transform results per record. MaxRecordBytes is
@@ -169,13 +176,40 @@ func (r *record) transformed(ctx context.Context, a *Arguments) (json.RawMessage
 	if err := r.typ.Transform(ctx, p, a.Typed()); err != nil {
 		return nil, err
 	}
-	return r.typ.encodePayload("Transform", p)
+	return r.typ.encodePayload("Transform", p, nil)
+}
+
+// originalOf returns the payload of v for PerPrincipal. It is decoded and validated once.
+func (r *record) originalOf(v *variant) (o *original, err error) {
+	if o := v.original.Load(); o != nil {
+		return o, nil
+	}
+	o = &original{}
+	if r.typ.Copyable {
+		if o.payload, err = r.typ.DecodePayload(v.data); err != nil {
+			return nil, err
+		}
+	}
+	if r.typ.Payload != nil {
+		o.members = r.typ.Payload.Members(v.data)
+	}
+	if v.original.CompareAndSwap(nil, o) {
+		r.chargeForms(v, 2*len(v.data))
+	}
+	return o, nil
 }
 
 // privateView returns the payload that the principal of ctx may see, or nil if the occurrence must be withheld. The
 // result is not shared. After an error, no data of v may be sent (OCC-6).
 func (r *record) privateView(ctx context.Context, a *Arguments, v *variant) (*variant, error) {
-	p, err := r.typ.DecodePayload(v.data)
+	o, err := r.originalOf(v)
+	var p any
+	switch {
+	case err == nil && o.payload != nil:
+		p = codec.Copy(o.payload)
+	case err == nil:
+		p, err = r.typ.DecodePayload(v.data)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("decoding payload for PerPrincipal: %w", err)
 	}
@@ -183,20 +217,20 @@ func (r *record) privateView(ctx context.Context, a *Arguments, v *variant) (*va
 	if seen == nil || err != nil {
 		return nil, err
 	}
-	data, err := r.typ.encodePayload("PerPrincipal", seen)
+	data, err := r.typ.encodePayload("PerPrincipal", seen, o.members)
 	if err != nil {
 		return nil, err
 	}
 	return &variant{done: true, data: data}, nil
 }
 
-// encodePayload encodes and checks the payload that a hook returned.
-func (t *Type) encodePayload(hook string, payload any) (json.RawMessage, error) {
+// encodePayload encodes and checks the payload that a hook returned. It does not check known members.
+func (t *Type) encodePayload(hook string, payload any, known *validate.Members) (json.RawMessage, error) {
 	data, err := codec.Encode(payload)
 	if err != nil {
 		return nil, fmt.Errorf("encoding the result of %s: %w", hook, err)
 	}
-	if err := t.Encodable(data); err != nil {
+	if err := t.Encodable(data, known); err != nil {
 		return nil, fmt.Errorf("result of %s: %w", hook, err)
 	}
 	return data, nil
@@ -218,7 +252,7 @@ func (r *record) frameHead(v *variant) []byte {
 		b = append(b, ',')
 	}
 	if v.head.CompareAndSwap(nil, &b) {
-		r.chargeEncoded(v, b)
+		r.chargeForms(v, len(b))
 	}
 	return b
 }
@@ -230,7 +264,7 @@ func (r *record) pollItem(v *variant) []byte {
 	}
 	b := r.appendItem(make([]byte, 0, len(v.data)+len(r.entry.Meta)+192), v, nil)
 	if v.item.CompareAndSwap(nil, &b) {
-		r.chargeEncoded(v, b)
+		r.chargeForms(v, len(b))
 	}
 	return b
 }
@@ -336,11 +370,11 @@ func (r *record) charge(n int, key string, v *variant) {
 	}
 }
 
-// chargeEncoded adds an encoded form of the original payload to the record's memory usage. The encoded forms of a
-// Transform result are charged when the result is stored.
-func (r *record) chargeEncoded(v *variant, form []byte) {
+// chargeForms adds n bytes of forms of the original payload to the record's memory usage. The forms of a Transform
+// result are charged when the result is stored.
+func (r *record) chargeForms(v *variant, n int) {
 	if v == &r.plain {
-		r.charge(len(form), "", nil)
+		r.charge(n, "", nil)
 	}
 }
 

@@ -48,7 +48,7 @@ func newType(t testing.TB) *Type {
 	return &Type{Name: "e", NameHash: 7, NameJSON: []byte(`"e"`), MaxArguments: 64 << 10, Input: input, Rules: []Rule{rule},
 		DecodeArguments: func(raw json.RawMessage) (any, error) { a := new(filter); return a, codec.Decode(raw, a) },
 		DecodePayload:   func(raw json.RawMessage) (any, error) { p := new(incident); return p, codec.Decode(raw, p) },
-		Encodable:       func(json.RawMessage) error { return nil }}
+		Encodable:       func(json.RawMessage, *validate.Members) error { return nil }}
 }
 
 func open(t testing.TB, typ *Type, wrap func(store.EventLog) store.EventLog, o store.LogOptions) *Topic {

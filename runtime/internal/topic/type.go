@@ -38,8 +38,13 @@ type Type struct {
 	// PerPrincipal is the author's hook for private members. It may be nil. It receives a copy of the payload and
 	// returns the payload that the principal of ctx may see, or nil to withhold the occurrence.
 	PerPrincipal func(ctx context.Context, payload, arguments any) (any, error)
-	// Encodable returns an error if data cannot be sent as an occurrence's data (OCC-4).
-	Encodable func(data json.RawMessage) error
+	// Copyable reports whether [codec.Copy] can copy a decoded payload.
+	Copyable bool
+	// Payload is the schema of payloads. It is nil if payloads are not validated.
+	Payload *validate.Schema
+	// Encodable returns an error if data cannot be sent as an occurrence's data (OCC-4). Known members, which can be
+	// nil, need no second validation.
+	Encodable func(data json.RawMessage, known *validate.Members) error
 
 	arguments argumentsCache
 }

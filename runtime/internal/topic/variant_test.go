@@ -113,9 +113,17 @@ func TestPanickingTransform(t *testing.T) {
 }
 
 // OCC-6: PerPrincipal is asked for each reading of each reader and works on Transform's result, of which nobody else
-// sees a change; an entry that it withholds is passed over like one that does not match.
+// sees a change, whether it gets a copy or a decoded payload; an entry that it withholds is passed over like one that
+// does not match.
 func TestPerPrincipal(t *testing.T) {
+	for _, copyable := range []bool{true, false} {
+		t.Run(fmt.Sprintf("copyable %v", copyable), func(t *testing.T) { testPerPrincipal(t, copyable) })
+	}
+}
+
+func testPerPrincipal(t *testing.T, copyable bool) {
 	typ := newType(t)
+	typ.Copyable = copyable
 	transformed := 0
 	typ.Transform = func(_ context.Context, p, _ any) error {
 		transformed++

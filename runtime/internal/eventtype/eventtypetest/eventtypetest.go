@@ -134,7 +134,7 @@ func kernel(t testing.TB, name, inputSchema string) *topic.Type {
 	k := &topic.Type{Name: name, NameHash: wire.NameHash(name), NameJSON: quoted, MaxArguments: 1 << 10, Input: input,
 		DecodeArguments: func(raw json.RawMessage) (any, error) { a := new(filter); return a, codec.Decode(raw, a) },
 		DecodePayload:   func(raw json.RawMessage) (any, error) { p := new(Incident); return p, codec.Decode(raw, p) },
-		Encodable:       func(json.RawMessage) error { return nil }}
+		Encodable:       func(json.RawMessage, *validate.Members) error { return nil }}
 	for _, m := range rules {
 		r, err := topic.NewRule(m)
 		if err != nil {
