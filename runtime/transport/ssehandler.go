@@ -1,6 +1,7 @@
 package transport
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"crypto/rand"
@@ -144,7 +145,7 @@ func (h *sseHandler) serveStream(w http.ResponseWriter, r *http.Request) {
 		h.mu.Unlock()
 	}()
 	out.to.prepare(r, false)
-	if out.to.writeWithDeadline([]byte("event: endpoint\ndata: "+endpoint.RequestURI()+sse.Tail)) != nil {
+	if out.to.writeText("event: endpoint\ndata: "+endpoint.RequestURI()+sse.Tail) != nil {
 		return
 	}
 	ctx, cancel := context.WithCancel(r.Context())
@@ -191,11 +192,14 @@ func (w *sseWriter) Write(lines []byte) (int, error) {
 	if w.closed {
 		return 0, mcp.ErrConnectionClosed
 	}
-	var b []byte
-	for l := range bytes.Lines(lines) {
-		b = append(append(append(b, "event: message\n"+sse.Head...), bytes.TrimRight(l, "\n")...), sse.Tail...)
-	}
-	if err := w.to.writeWithDeadline(b); err != nil {
+	err := w.to.write(func(b *bufio.Writer) {
+		for l := range bytes.Lines(lines) {
+			_, _ = b.WriteString("event: message\n" + sse.Head)
+			_, _ = b.Write(bytes.TrimRight(l, "\n"))
+			_, _ = b.WriteString(sse.Tail)
+		}
+	})
+	if err != nil {
 		return 0, err
 	}
 	return len(lines), nil
@@ -213,7 +217,7 @@ func (w *sseWriter) writeHeartbeats(ctx context.Context, every time.Duration) {
 		case <-beats.C:
 		}
 		w.mu.Lock()
-		gone := w.closed || w.to.writeWithDeadline([]byte(sse.Comment)) != nil
+		gone := w.closed || w.to.writeText(sse.Comment) != nil
 		w.mu.Unlock()
 		if gone {
 			return

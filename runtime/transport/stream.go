@@ -1,6 +1,7 @@
 package transport
 
 import (
+	"bufio"
 	"encoding/json"
 	"errors"
 	"net/http"
@@ -66,42 +67,41 @@ func (w *unbufferedWriter) Write(p []byte) (int, error) {
 	return w.ResponseWriter.Write(p)
 }
 
-// maxPooledBuffer is the maximum size of a buffer that is returned to the pool.
-const maxPooledBuffer = 64 << 10
-
 // bufferPool is shared by all streams, so an idle stream does not need a buffer.
-var bufferPool = sync.Pool{New: func() any { return new([]byte) }}
+var bufferPool = sync.Pool{New: func() any { return bufio.NewWriterSize(nil, 32<<10) }}
 
-// Write writes the frames with a single write and flush.
+// Write writes the frames with a single flush.
 func (c *eventWriter) Write(frames []frame.Frame) error {
-	buf := bufferPool.Get().(*[]byte)
-	b := (*buf)[:0]
-	for _, f := range frames {
-		b = append(b, sse.Head...)
-		b = append(b, f.Head...)
-		b = append(b, f.Tail...)
-		b = append(b, sse.Tail...)
-	}
-	err := c.writeWithDeadline(b)
-	if cap(b) <= maxPooledBuffer {
-		*buf = b
-		bufferPool.Put(buf)
-	}
-	return err
+	return c.write(func(b *bufio.Writer) {
+		for _, f := range frames {
+			_, _ = b.WriteString(sse.Head)
+			_, _ = b.Write(f.Head)
+			_, _ = b.Write(f.Tail)
+			_, _ = b.WriteString(sse.Tail)
+		}
+	})
 }
 
 func (c *eventWriter) writeMessage(msg json.RawMessage) error {
-	b := make([]byte, 0, len(sse.Head)+len(msg)+len(sse.Tail))
-	b = append(b, sse.Head...)
-	b = append(b, msg...)
-	return c.writeWithDeadline(append(b, sse.Tail...))
+	return c.Write([]frame.Frame{{Head: msg}})
 }
 
-// writeWithDeadline writes b with a deadline, so a stalled reader cannot block it forever. It then clears the deadline,
-// which would end an idle stream on HTTP/2.
-func (c *eventWriter) writeWithDeadline(b []byte) error {
+func (c *eventWriter) writeText(text string) error {
+	return c.write(func(b *bufio.Writer) { _, _ = b.WriteString(text) })
+}
+
+// write calls f and flushes with a deadline, so a stalled reader cannot block it forever. It then clears the deadline,
+// which would end an idle stream on HTTP/2. The function f can ignore errors.
+func (c *eventWriter) write(f func(b *bufio.Writer)) error {
+	b := bufferPool.Get().(*bufio.Writer)
+	b.Reset(c.w)
+	defer func() {
+		b.Reset(nil)
+		bufferPool.Put(b)
+	}()
 	_ = c.rc.SetWriteDeadline(time.Now().Add(c.timeout))
-	if _, err := c.w.Write(b); err != nil {
+	f(b)
+	if err := b.Flush(); err != nil {
 		return err
 	}
 	if err := c.rc.Flush(); err != nil && !errors.Is(err, http.ErrNotSupported) {
