@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"encoding/json"
 	"log/slog"
 	"net/http"
 	"slices"
@@ -103,6 +104,20 @@ func (h *handler) tempSession(init *mcp.InitializeParams, a *callResponse) func(
 
 // serveEvents answers a call. The context is derived from the request's and is also cancelled when the session ends.
 func (h *handler) serveEvents(ctx context.Context, r *http.Request, p *postBody, c *eventsCall, a *callResponse, live *liveCall) {
+	if st := h.answerEvents(ctx, r, c, a, live); st != nil {
+		request := r.Context()
+		if ctx != request {
+			defer context.AfterFunc(ctx, st.End)()
+		}
+		p.body, p.env, r.Body = nil, envelope{}, http.NoBody // do not keep the request's data during the stream
+		w := &eventWriter{w: a.w, rc: http.NewResponseController(a.w), timeout: h.writeTimeout}
+		w.prepare(r, a.stopMessages())
+		h.carry(request, st, w, a.id, live)
+	}
+}
+
+// answerEvents answers a call, or returns the stream that answers it.
+func (h *handler) answerEvents(ctx context.Context, r *http.Request, c *eventsCall, a *callResponse, live *liveCall) port.Stream {
 	defer c.reply.Finish()
 	result, err := h.route.answerCall(ctx, c)
 	gone := r.Context().Err() != nil
@@ -118,28 +133,22 @@ func (h *handler) serveEvents(ctx context.Context, r *http.Request, p *postBody,
 		}
 	case gone: // the client has disconnected
 	case c.Stream != nil:
-		c.reply.Finish()
-		st := c.Stream
-		defer context.AfterFunc(ctx, st.End)()
-		c.Params = nil // do not keep the request's data during the stream
-		p.body, p.env, r.Body = nil, envelope{}, http.NoBody
-		h.carry(r, st, a, live)
+		return c.Stream
 	case ctx.Err() != nil:
 		http.Error(a.w, "session is closing", http.StatusNotFound)
 	default:
 		a.finish(result, err)
 	}
+	return nil
 }
 
 // carry writes a stream. It does not write the final result of a cancelled stream (D14).
-func (h *handler) carry(r *http.Request, st port.Stream, a *callResponse, live *liveCall) {
-	c := &eventWriter{w: a.w, rc: http.NewResponseController(a.w), timeout: h.writeTimeout}
-	c.prepare(r, a.stopMessages())
-	final, err := st.Run(r.Context(), c)
+func (h *handler) carry(request context.Context, st port.Stream, w *eventWriter, id json.RawMessage, live *liveCall) {
+	final, err := st.Run(request, w)
 	switch {
 	case err == nil && (live == nil || !live.gone.Load()):
-		_ = c.writeMessage(appendResponse(nil, a.id, "result", final)) // PUSH-8; a failure cannot be reported
-	case err != nil && r.Context().Err() == nil:
-		h.log.LogAttrs(r.Context(), slog.LevelInfo, "events/stream: client cut off", slog.Any("error", err))
+		_ = w.writeMessage(appendResponse(nil, id, "result", final)) // PUSH-8; a failure cannot be reported
+	case err != nil && request.Err() == nil:
+		h.log.LogAttrs(request, slog.LevelInfo, "events/stream: client cut off", slog.Any("error", err))
 	}
 }

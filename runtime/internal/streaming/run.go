@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
@@ -33,12 +34,10 @@ func (st *Stream) Run(ctx context.Context, c port.Carrier) (final json.RawMessag
 		return nil, errors.New("a stream runs once")
 	}
 	st.running = true
-	hooks, cancel := context.WithCancel(hook.WithPrincipal(ctx, st.sub.Principal))
-	st.cancel = cancel
 	st.mu.Unlock()
-	defer cancel()
+	defer st.Terminate(nil) // ends the context of hooks
 	defer st.release(true)
-	r := &run{st: st, carrier: c, ctx: ctx, hooks: hooks}
+	r := &run{st: st, carrier: c, ctx: ctx, hooks: &hookContext{Context: hook.WithPrincipal(ctx, st.sub.Principal), st: st}}
 	return r.loop()
 }
 
@@ -59,6 +58,37 @@ type run struct {
 
 	final json.RawMessage // result of Run
 	err   error
+}
+
+// A hookContext is the context of the hooks of a stream. It also ends with the stream. Its channel is made when a hook
+// needs it, because a channel and its entry in the request's context would be kept for each idle stream.
+type hookContext struct {
+	context.Context // of the request, with the principal
+	st              *Stream
+	once            sync.Once
+	done            <-chan struct{}
+}
+
+// Done implements [context.Context].
+func (c *hookContext) Done() <-chan struct{} {
+	c.once.Do(func() {
+		made, cancel := context.WithCancel(c.Context)
+		c.done = made.Done()
+		c.st.mu.Lock()
+		defer c.st.mu.Unlock()
+		if c.st.cancel = cancel; c.st.ended {
+			cancel()
+		}
+	})
+	return c.done
+}
+
+// Err implements [context.Context].
+func (c *hookContext) Err() error {
+	if ended, _ := c.st.outcome(); ended {
+		return context.Canceled
+	}
+	return c.Context.Err()
 }
 
 func (r *run) loop() (json.RawMessage, error) {

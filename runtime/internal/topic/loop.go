@@ -27,7 +27,8 @@ type Loop struct {
 // Run calls turn until turn returns Over. The function turn returns the next action and the deadline of the wait. Run
 // does not check ctx between turns, so turn must return Over after ctx is done.
 func (l Loop) Run(ctx context.Context, turn func() (Turn, time.Time)) {
-	var timer *time.Timer // created on the first wait; most polls never wait
+	var timer *time.Timer // rings the bell; created on the first wait, because most polls never wait
+	var set time.Time
 	defer func() {
 		if timer != nil {
 			timer.Stop()
@@ -45,16 +46,16 @@ func (l Loop) Run(ctx context.Context, turn func() (Turn, time.Time)) {
 				continue
 			}
 		}
-		if timer == nil {
-			timer = time.NewTimer(time.Until(until))
-		} else {
-			timer.Reset(time.Until(until))
+		if wait := time.Until(until); timer == nil {
+			timer = time.AfterFunc(wait, l.Wake.Ring)
+		} else if wait <= 0 || !until.Equal(set) {
+			timer.Reset(wait)
 		}
+		set = until
 		select {
 		case <-ctx.Done():
 		case <-l.Stop:
 		case <-l.Wake:
-		case <-timer.C:
 		}
 		l.Source.Unpark()
 	}
