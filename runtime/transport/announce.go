@@ -3,7 +3,6 @@ package transport
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"net/http"
 	"sync"
 	"time"
@@ -16,8 +15,7 @@ import (
 // SDK, or of another server (LIST-5).
 type announcer struct {
 	http.ResponseWriter
-	rc      *http.ResponseController
-	timeout time.Duration
+	out     eventWriter     // for complete events
 	frame   []byte          // list_changed as an event; nil if it was not requested
 	id      json.RawMessage // the ID of the listen request; nil for a session
 	expires time.Time       // when the caller's token expires (AUTH-4)
@@ -38,7 +36,7 @@ type announcer struct {
 }
 
 func (h *handler) newAnnouncer(w http.ResponseWriter, message []byte) *announcer {
-	a := &announcer{ResponseWriter: w, rc: http.NewResponseController(w), timeout: h.writeTimeout}
+	a := &announcer{ResponseWriter: w, out: eventWriter{w, http.NewResponseController(w), h.writeTimeout}}
 	if message != nil {
 		a.frame = sse.Message(message)
 	}
@@ -53,7 +51,7 @@ func (a *announcer) Write(p []byte) (n int, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.markStarted()
-	err = a.withDeadline(func() error {
+	err = a.out.withDeadline(func() error {
 		n, err = a.ResponseWriter.Write(p)
 		return err
 	})
@@ -73,30 +71,7 @@ func (a *announcer) FlushError() error {
 	if !a.acks {
 		a.markStarted()
 	}
-	return a.withDeadline(a.rc.Flush)
-}
-
-// withDeadline calls f while the write deadline for a batch of frames is set (PUSH-7). The caller must hold a.mu.
-func (a *announcer) withDeadline(f func() error) error {
-	_ = a.rc.SetWriteDeadline(time.Now().Add(a.timeout))
-	if err := f(); err != nil {
-		return err
-	}
-	_ = a.rc.SetWriteDeadline(time.Time{})
-	return nil
-}
-
-// writeEvents writes complete events or a comment between the SDK's events. The caller must hold a.mu.
-func (a *announcer) writeEvents(b []byte) error {
-	return a.withDeadline(func() error {
-		if _, err := a.ResponseWriter.Write(b); err != nil {
-			return err
-		}
-		if err := a.rc.Flush(); !errors.Is(err, http.ErrNotSupported) {
-			return err
-		}
-		return nil
-	})
+	return a.out.withDeadline(a.out.rc.Flush)
 }
 
 // heartbeat writes a comment, which prevents proxies from closing an idle connection and detects a dead one. It returns
@@ -107,7 +82,7 @@ func (a *announcer) heartbeat() bool {
 	if !a.live || a.closed || !a.seam.Between() {
 		return !a.closed
 	}
-	a.closed = a.writeEvents([]byte(sse.Comment)) != nil
+	a.closed = a.out.writeText([]byte(sse.Comment)) != nil
 	return !a.closed
 }
 
@@ -176,7 +151,7 @@ func (a *announcer) writePending() {
 	if len(frames) == 0 {
 		return
 	}
-	err := a.writeEvents(frames)
+	err := a.out.writeText(frames)
 	report(messages, err == nil)
 	if err != nil {
 		a.closed = true

@@ -120,7 +120,7 @@ func (l *listenWriter) Write(p []byte) (int, error) {
 		if l.acknowledged {
 			l.markStarted()
 		}
-		err := l.withDeadline(func() error {
+		err := l.out.withDeadline(func() error {
 			_, err := l.ResponseWriter.Write(out)
 			return err
 		})
@@ -160,8 +160,7 @@ func (l *listenWriter) writeFinalResult() {
 		l.result = appendResponse(nil, l.id, "result", listenResult(l.id))
 	}
 	l.closed = true
-	c := eventWriter{w: l.ResponseWriter, rc: l.rc, timeout: l.timeout}
-	_ = c.writeMessage(l.result)
+	_ = l.out.writeMessage(l.result)
 }
 
 // listenResult returns the result of a listen request that the SDK has not answered.

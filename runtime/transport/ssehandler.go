@@ -145,7 +145,7 @@ func (h *sseHandler) serveStream(w http.ResponseWriter, r *http.Request) {
 		h.mu.Unlock()
 	}()
 	out.to.prepare(r, false)
-	if out.to.writeText("event: endpoint\ndata: "+endpoint.RequestURI()+sse.Tail) != nil {
+	if out.to.writeText([]byte("event: endpoint\ndata: "+endpoint.RequestURI()+sse.Tail)) != nil {
 		return
 	}
 	ctx, cancel := context.WithCancel(r.Context())
@@ -217,7 +217,7 @@ func (w *sseWriter) writeHeartbeats(ctx context.Context, every time.Duration) {
 		case <-beats.C:
 		}
 		w.mu.Lock()
-		gone := w.closed || w.to.writeText(sse.Comment) != nil
+		gone := w.closed || w.to.writeText([]byte(sse.Comment)) != nil
 		w.mu.Unlock()
 		if gone {
 			return

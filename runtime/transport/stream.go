@@ -86,12 +86,11 @@ func (c *eventWriter) writeMessage(msg json.RawMessage) error {
 	return c.Write([]frame.Frame{{Head: msg}})
 }
 
-func (c *eventWriter) writeText(text string) error {
-	return c.write(func(b *bufio.Writer) { _, _ = b.WriteString(text) })
+func (c *eventWriter) writeText(text []byte) error {
+	return c.write(func(b *bufio.Writer) { _, _ = b.Write(text) })
 }
 
-// write calls f and flushes with a deadline, so a stalled reader cannot block it forever. It then clears the deadline,
-// which would end an idle stream on HTTP/2. The function f can ignore errors.
+// write calls f and flushes. The function f can ignore errors.
 func (c *eventWriter) write(f func(b *bufio.Writer)) error {
 	b := bufferPool.Get().(*bufio.Writer)
 	b.Reset(c.w)
@@ -99,12 +98,23 @@ func (c *eventWriter) write(f func(b *bufio.Writer)) error {
 		b.Reset(nil)
 		bufferPool.Put(b)
 	}()
+	return c.withDeadline(func() error {
+		f(b)
+		if err := b.Flush(); err != nil {
+			return err
+		}
+		if err := c.rc.Flush(); !errors.Is(err, http.ErrNotSupported) {
+			return err
+		}
+		return nil
+	})
+}
+
+// withDeadline calls f with a deadline, so a stalled reader cannot block it forever (PUSH-7). It then clears the
+// deadline, which would end an idle stream on HTTP/2.
+func (c *eventWriter) withDeadline(f func() error) error {
 	_ = c.rc.SetWriteDeadline(time.Now().Add(c.timeout))
-	f(b)
-	if err := b.Flush(); err != nil {
-		return err
-	}
-	if err := c.rc.Flush(); err != nil && !errors.Is(err, http.ErrNotSupported) {
+	if err := f(); err != nil {
 		return err
 	}
 	_ = c.rc.SetWriteDeadline(time.Time{})
