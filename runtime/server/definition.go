@@ -137,8 +137,7 @@ func (d *definition) initType() {
 		if len(data) <= d.options.maxPayload && known.Accept(data) {
 			return nil
 		}
-		_, err := d.checkData(data)
-		return err
+		return d.checkData(data)
 	}
 	if d.hooks.Match != nil {
 		d.Match = func(ctx context.Context, p, a any) (ok bool, err error) {
@@ -212,27 +211,21 @@ func (d *definition) deliveryModes(canStream bool, principal string) []string {
 }
 
 // checkData checks whether data can be sent as the data of an occurrence. The data must be an object within the type's
-// size limit and valid under payloadSchema. checkData returns the decoded value if the check had to decode data.
-func (d *definition) checkData(data json.RawMessage) (any, error) {
+// size limit and valid under payloadSchema.
+func (d *definition) checkData(data json.RawMessage) error {
 	if len(data) > d.options.maxPayload {
-		return nil, fmt.Errorf("%w: %d bytes, at most %d", events.ErrTooLarge, len(data), d.options.maxPayload)
+		return fmt.Errorf("%w: %d bytes, at most %d", events.ErrTooLarge, len(data), d.options.maxPayload)
 	}
 	if len(data) == 0 || data[0] != '{' {
-		return nil, fmt.Errorf("%w: not an object", events.ErrInvalidPayload)
+		return fmt.Errorf("%w: not an object", events.ErrInvalidPayload)
 	}
-	if d.Payload == nil && len(d.Rules) == 0 {
-		return nil, nil
+	if d.Payload == nil {
+		return nil
 	}
-	v, err := validate.Decode(data)
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", events.ErrInvalidPayload, err)
+	if err := d.Payload.Validate(data); err != nil {
+		return fmt.Errorf("%w: %w", events.ErrInvalidPayload, err)
 	}
-	if d.Payload != nil {
-		if err := d.Payload.ValidateValue(v); err != nil {
-			return nil, fmt.Errorf("%w: %w", events.ErrInvalidPayload, err)
-		}
-	}
-	return v, nil
+	return nil
 }
 
 // withoutPrivate returns a copy of a payload without its private members. The copy has the form of decoded JSON (OCC-7).

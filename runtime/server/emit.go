@@ -73,7 +73,7 @@ func (et *eventType) decodePayload(data []byte, p any) error {
 	if d == nil {
 		return fault.NotFound("event")
 	}
-	if _, err := d.checkData(data); err != nil {
+	if err := d.checkData(data); err != nil {
 		return err
 	}
 	if err := codec.Decode(data, p); err != nil {
@@ -85,7 +85,6 @@ func (et *eventType) decodePayload(data []byte, p any) error {
 // An outgoing is a validated and encoded occurrence.
 type outgoing struct {
 	entry     store.Entry
-	decoded   any  // its data, if it had to be decoded
 	generated bool // the eventId was generated
 	checked   bool // the type also has a check
 }
@@ -129,7 +128,7 @@ func (et *eventType) newOccurrence(ctx context.Context, p any, opts []events.Emi
 	if e.Data, err = codec.Encode(p); err != nil {
 		return x, fmt.Errorf("%w: %w", events.ErrInvalidPayload, err)
 	}
-	if x.decoded, err = d.checkData(e.Data); err != nil {
+	if err := d.checkData(e.Data); err != nil {
 		return x, err
 	}
 	fits := func(meta json.RawMessage) bool { return !d.Webhooks() || len(e.Data)+len(meta) <= wire.MaxPayload }
@@ -154,7 +153,7 @@ func tooLarge(n int) error {
 // fresh is false, and err is set only if the data differs. Entries written with other schemas are ignored. The log is
 // not searched for a generated id.
 func (et *eventType) appendNew(ctx context.Context, o outgoing) (fresh bool, err error) {
-	fresh, err = et.topic.Append(ctx, o.entry, o.decoded, !o.generated)
+	fresh, err = et.topic.Append(ctx, o.entry, !o.generated)
 	if errors.Is(err, store.ErrUncertain) {
 		return true, et.retryAppend(ctx, o, err)
 	}
@@ -178,7 +177,7 @@ func (et *eventType) retryAppend(ctx context.Context, o outgoing, err error) err
 			return &events.UncertainError{EventID: o.entry.EventID, Err: err}
 		case <-time.After(pause):
 		}
-		_, again := et.topic.Append(ctx, o.entry, o.decoded, true)
+		_, again := et.topic.Append(ctx, o.entry, true)
 		switch {
 		case again == nil || errors.Is(again, events.ErrIDReused):
 			return again

@@ -41,7 +41,7 @@ func (et *eventType) encode(p any) (json.RawMessage, error) {
 	if err != nil {
 		return fail(fmt.Errorf("%w: %w", events.ErrInvalidPayload, err))
 	}
-	if _, err := d.checkData(data); err != nil {
+	if err := d.checkData(data); err != nil {
 		return fail(err)
 	}
 	return data, nil

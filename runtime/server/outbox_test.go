@@ -189,7 +189,7 @@ func TestOCC4DamagedEntry(t *testing.T) {
 	emit(t, e, incident{ID: "1"})
 	l := s.types["e"]
 	for _, data := range []string{"not json", "{\"id\":\n1}", `{"id":"2"}{`, ""} {
-		if _, err := l.topic.Append(t.Context(), store.Entry{EventID: "x", Timestamp: events.NewTime(time.Unix(1, 0)), Data: json.RawMessage(data)}, nil, false); err != nil {
+		if _, err := l.topic.Append(t.Context(), store.Entry{EventID: "x", Timestamp: events.NewTime(time.Unix(1, 0)), Data: json.RawMessage(data)}, false); err != nil {
 			t.Fatal(err)
 		}
 	}

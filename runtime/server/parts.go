@@ -91,8 +91,7 @@ func (t typesOf) Rejects(d eventtype.Definition, e *store.Entry) error {
 	if n := len(e.Data) + len(e.Meta); d.Webhooks() && n > wire.MaxPayload {
 		return tooLarge(n)
 	}
-	_, err := d.(*definition).checkData(e.Data)
-	return err
+	return d.(*definition).checkData(e.Data)
 }
 
 func (t typesOf) ListChanged() { t.s.notifyListChanged() }

@@ -187,7 +187,7 @@ func TestPOLL4PagesOfBoth(t *testing.T) {
 				_, at, _ := poll("")
 				for _, id := range []string{"e1", "both", "e2", "e3", "e4"} {
 					s.feeds.Emitted(id)
-					if _, err := s.emits.Append(t.Context(), store.Entry{EventID: id, Timestamp: events.NewTime(time.Now()), Data: json.RawMessage(`{}`)}, nil, true); err != nil {
+					if _, err := s.emits.Append(t.Context(), store.Entry{EventID: id, Timestamp: events.NewTime(time.Now()), Data: json.RawMessage(`{}`)}, true); err != nil {
 						t.Fatal(err)
 					}
 				}

@@ -247,7 +247,7 @@ func TestSRV1Both(t *testing.T) {
 			if first := s.feeds.Emitted(id); !first {
 				t.Errorf("%s was emitted before", id)
 			}
-			if _, err := s.emits.Append(t.Context(), store.Entry{EventID: id, Timestamp: events.NewTime(time.Now()), Data: json.RawMessage(`{}`)}, nil, true); err != nil {
+			if _, err := s.emits.Append(t.Context(), store.Entry{EventID: id, Timestamp: events.NewTime(time.Now()), Data: json.RawMessage(`{}`)}, true); err != nil {
 				t.Fatal(err)
 			}
 		}

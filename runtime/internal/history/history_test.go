@@ -77,7 +77,7 @@ func (b *build) register(input, payload string) string {
 func (b *build) emit(n int) {
 	b.t.Helper()
 	for range n {
-		if _, err := b.log.Append(b.t.Context(), store.Entry{EventID: fmt.Sprint(time.Now().UnixNano()), Timestamp: events.NewTime(time.Now()), Data: json.RawMessage(`{}`)}, nil, true); err != nil {
+		if _, err := b.log.Append(b.t.Context(), store.Entry{EventID: fmt.Sprint(time.Now().UnixNano()), Timestamp: events.NewTime(time.Now()), Data: json.RawMessage(`{}`)}, true); err != nil {
 			b.t.Fatal(err)
 		}
 	}

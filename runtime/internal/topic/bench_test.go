@@ -36,7 +36,7 @@ func BenchmarkPass(b *testing.B) {
 	}
 	for i := range 1000 {
 		e := store.Entry{EventID: fmt.Sprint(i), Data: json.RawMessage(`{"labels":["bug","ui","backend","web-1","needs-triage","p1","regression","good first issue"]}`)}
-		if _, err := t.Append(b.Context(), e, nil, false); err != nil {
+		if _, err := t.Append(b.Context(), e, false); err != nil {
 			b.Fatal(err)
 		}
 	}

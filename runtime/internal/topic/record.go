@@ -63,7 +63,7 @@ const (
 )
 
 func newRecord(typ *Type, e store.Entry, cursor []byte) *record {
-	return recordAt(typ, e, cursor, placesOf(typ, e.Data, nil))
+	return recordAt(typ, e, cursor, placesOf(typ, e.Data))
 }
 
 func recordAt(typ *Type, e store.Entry, cursor []byte, ps []place) *record {
@@ -73,15 +73,12 @@ func recordAt(typ *Type, e store.Entry, cursor []byte, ps []place) *record {
 	return r
 }
 
-// placesOf returns the places of an encoded payload. The parameter decoded can be nil.
-func placesOf(typ *Type, data json.RawMessage, decoded any) []place {
+// placesOf returns the places of an encoded payload.
+func placesOf(typ *Type, data json.RawMessage) []place {
 	if len(typ.Rules) == 0 {
 		return nil
 	}
-	if decoded == nil {
-		// Data that was validated at append always decodes; other bytes match no rule.
-		decoded, _ = validate.Decode(data)
-	}
+	decoded, _ := validate.Decode(data) // validated data always decodes; other bytes match no rule
 	return placesIn(typ.Rules, decoded)
 }
 

@@ -43,7 +43,7 @@ func keeping(t testing.TB, typ *Type, k Kept) (*Topic, *countedLog) {
 func addAt(t testing.TB, topic *Topic, at time.Time) {
 	t.Helper()
 	id := fmt.Sprint(topic.Head() + 1)
-	if _, err := topic.Append(t.Context(), store.Entry{EventID: id, Timestamp: events.NewTime(at), Data: []byte(`{}`)}, nil, true); err != nil {
+	if _, err := topic.Append(t.Context(), store.Entry{EventID: id, Timestamp: events.NewTime(at), Data: []byte(`{}`)}, true); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -202,12 +202,11 @@ type preparedPlaces struct {
 	places []place
 }
 
-// Append appends an entry. The parameter decoded is the decoded data of the entry, or nil. If once is set and the log
-// already contains an entry with the same eventId, Append does not append e. In this case, it returns false, and also a
-// non-nil error if the data differs (OCC-5). It ignores existing entries that have been evicted or belong to another
-// schema.
-func (t *Topic) Append(ctx context.Context, e store.Entry, decoded any, once bool) (fresh bool, err error) {
-	defer t.prepare(&e, decoded)()
+// Append appends an entry. If once is set and the log already contains an entry with the same eventId, Append does not
+// append e. In this case, it returns false, and also a non-nil error if the data differs (OCC-5). It ignores existing
+// entries that have been evicted or belong to another schema.
+func (t *Topic) Append(ctx context.Context, e store.Entry, once bool) (fresh bool, err error) {
+	defer t.prepare(&e)()
 	for {
 		l := t.life.Load()
 		answered := t.startMeasurement(ctx, AskedAppend)
@@ -229,12 +228,12 @@ func (t *Topic) Append(ctx context.Context, e store.Entry, decoded any, once boo
 
 // prepare computes the places of e for the subsequent append and stores them until forget is called. Evaluating a large
 // payload takes a long time, so prepare must be called before the append lock is acquired.
-func (t *Topic) prepare(e *store.Entry, decoded any) (forget func()) {
+func (t *Topic) prepare(e *store.Entry) (forget func()) {
 	typ := t.current()
 	if len(typ.Rules) == 0 {
 		return func() {}
 	}
-	p := &preparedPlaces{typ, e.Data, placesOf(typ, e.Data, decoded)}
+	p := &preparedPlaces{typ, e.Data, placesOf(typ, e.Data)}
 	id := e.EventID
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -279,7 +278,7 @@ func (t *Topic) handleAppended(l *epochLog, entries []store.Entry) {
 		e := &entries[i]
 		p := t.preparedFor(e)
 		if p.typ != t.typ { // not prepared in this process, or the type has changed since
-			p = preparedPlaces{typ: t.typ, places: placesOf(t.typ, e.Data, nil)}
+			p = preparedPlaces{typ: t.typ, places: placesOf(t.typ, e.Data)}
 		}
 		rec := recordAt(p.typ, *e, l.cursorOf(t.typ, e), p.places)
 		rec.budget = &l.budget

@@ -82,7 +82,7 @@ func add(t testing.TB, topic *Topic, i incident) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := topic.Append(t.Context(), store.Entry{EventID: i.ID, Timestamp: events.NewTime(time.Now()), Data: data}, nil, true); err != nil {
+	if _, err := topic.Append(t.Context(), store.Entry{EventID: i.ID, Timestamp: events.NewTime(time.Now()), Data: data}, true); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -263,10 +263,10 @@ func TestConcurrentEmitsOfOneID(t *testing.T) {
 	typ := newType(t)
 	topic := open(t, typ, nil, store.LogOptions{})
 	a, b := store.Entry{EventID: "x", Data: []byte(`{"id":"x","tag":"a"}`)}, store.Entry{EventID: "x", Data: []byte(`{"id":"x","tag":"b"}`)}
-	forgetA := topic.prepare(&a, nil)
-	forgetB := topic.prepare(&b, nil)
+	forgetA := topic.prepare(&a)
+	forgetB := topic.prepare(&b)
 	for _, e := range []store.Entry{a, b} {
-		want := placesOf(typ, e.Data, nil)
+		want := placesOf(typ, e.Data)
 		if got := topic.preparedFor(&e); !slices.Equal(got.places[0].keys, want[0].keys) {
 			t.Errorf("%s is expected with %v", e.Data, got.places)
 		}
@@ -404,7 +404,7 @@ func TestExpectedIsForgotten(t *testing.T) {
 	typ := newType(t)
 	topic := open(t, typ, func(l store.EventLog) store.EventLog { return refusingLog{l} }, store.LogOptions{})
 	for _, once := range []bool{false, true} {
-		if _, err := topic.Append(t.Context(), store.Entry{EventID: "x", Data: []byte(`{"id":"x"}`)}, nil, once); !errors.Is(err, errRefused) {
+		if _, err := topic.Append(t.Context(), store.Entry{EventID: "x", Data: []byte(`{"id":"x"}`)}, once); !errors.Is(err, errRefused) {
 			t.Fatal(err)
 		}
 		if len(topic.pending) != 0 {
@@ -423,7 +423,7 @@ func TestForms(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := topic.Append(t.Context(), store.Entry{EventID: "x", Timestamp: at, Data: []byte(`{"id":"x"}`), Meta: []byte(`{"k":1}`)}, nil, true); err != nil {
+	if _, err := topic.Append(t.Context(), store.Entry{EventID: "x", Timestamp: at, Data: []byte(`{"id":"x"}`), Meta: []byte(`{"k":1}`)}, true); err != nil {
 		t.Fatal(err)
 	}
 	r := topic.Reader(parse(t, typ, `{}`), "sub", nil, 0)

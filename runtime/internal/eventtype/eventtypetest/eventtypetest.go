@@ -229,7 +229,7 @@ func (e *Type) Emit(i Incident, at ...time.Time) {
 	}
 	e.feeds.Emitted(i.ID)
 	entry := store.Entry{EventID: i.ID, Timestamp: events.NewTime(append(at, time.Now())[0]), Data: data}
-	if _, err := e.log.Append(context.Background(), entry, nil, true); err != nil {
+	if _, err := e.log.Append(context.Background(), entry, true); err != nil {
 		e.t.Error(err)
 	}
 }

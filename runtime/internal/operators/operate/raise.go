@@ -218,7 +218,7 @@ const noTarget = "-"
 // Marks are not occurrences and have no event id. Therefore, they are never dropped as duplicates, and an author cannot
 // emit an occurrence with their id.
 func (a *Admin) appendMark(ctx context.Context, et eventtype.Type) error {
-	_, err := et.Topic().Append(ctx, store.Entry{Timestamp: events.NewTime(a.o.Now()), Data: json.RawMessage(`{}`), Targets: []string{noTarget}}, nil, false)
+	_, err := et.Topic().Append(ctx, store.Entry{Timestamp: events.NewTime(a.o.Now()), Data: json.RawMessage(`{}`), Targets: []string{noTarget}}, false)
 	return err
 }
 
