@@ -168,21 +168,6 @@ func answer(group []*appendCall, err error) {
 	}
 }
 
-// freshEntries returns the last run of consecutive entries that a group has appended, and the last position of the
-// group. Earlier entries must be read from the database together with the entries in between.
-func freshEntries(group []*appendCall) (own []store.Entry, to store.Position) {
-	for _, a := range group {
-		if to = max(to, a.result.position); a.result.fresh {
-			a.entry.Position = a.result.position
-			if len(own) > 0 && own[len(own)-1].Position+1 != a.entry.Position {
-				own = nil
-			}
-			own = append(own, a.entry)
-		}
-	}
-	return own, to
-}
-
 // announce delivers committed entries to Appended. Because the entries are committed, it retries until it succeeds or
 // the store is closed. Close waits for announce.
 func (l *Log) announce(own []store.Entry, to store.Position) error {

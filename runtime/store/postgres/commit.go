@@ -66,9 +66,12 @@ type logPart struct {
 	size  int
 	in    *insert
 	once  bool           // some entries may exist already
-	told  store.Position // the log's head before the transaction
-	read  bool           // the transaction reached the log's statement
-	err   error          // why it was left out of the transaction
+	told  store.Position // the log's last known position before the transaction
+	// The transaction has read the entries of other processes between told and its first entry. They are
+	// incomplete if there are many.
+	others []store.Entry
+	read   bool  // the transaction reached the log's statement
+	err    error // why it was left out of the transaction
 }
 
 // add queues an append for the next transaction.
@@ -153,7 +156,7 @@ func (n *lane) run() {
 	committed := make(chan []*logPart, 4)
 	n.wg.Go(func() {
 		for parts := range committed {
-			for more := true; more; { // announce all waiting parts with a single read of other processes' entries
+			for more := true; more; { // announce all waiting parts together
 				select {
 				case next, open := <-committed:
 					parts, more = append(parts, next...), open
@@ -375,7 +378,7 @@ func (n *lane) transact(of incarnation, parts []*logPart, lockWait time.Duration
 		if len(in) == 0 {
 			return nil
 		}
-		if separate || len(in) == 1 {
+		if separate || len(in) == 1 && in[0].once {
 			for _, p := range in {
 				p.log.queueInsert(b, p.in, func() { p.read = true })
 			}
@@ -388,44 +391,57 @@ func (n *lane) transact(of incarnation, parts []*logPart, lockWait time.Duration
 
 // prepare sets up the part's statement arguments for a transaction.
 func (p *logPart) prepare() {
-	p.in, p.read, p.once = newInsert(len(p.group)), false, false
+	p.in, p.read, p.once, p.others = newInsert(len(p.group)), false, false, nil
 	for _, a := range p.group {
 		p.in.add(&a.row, a.once, a.above)
 		p.once = p.once || a.once
 	}
 	p.log.mu.Lock()
-	p.told = p.log.head
+	p.told = max(p.log.head, p.log.committed)
 	p.log.mu.Unlock()
 }
 
-// queueAll queues the appends of several logs. One statement locks all logs and appends new entries. Each log with
-// entries that may already exist has an additional statement.
+// queueAll queues the appends of several logs. One statement locks all logs, reads the entries of other processes and
+// appends new entries. Each log with entries that may already exist has an additional statement.
 func (n *lane) queueAll(b *pgx.Batch, parts []*logPart) {
-	var logs, counts, of, before []int64
+	var logs, told, counts, of, before []int64
 	all, byID := newInsert(0), map[int64]*logPart{}
 	for _, p := range parts {
 		count := 0
 		if !p.once {
-			count, byID[p.log.id] = len(p.group), p
+			count = len(p.group)
 			all.addAll(p.in)
 		}
-		logs, counts = append(logs, p.log.id), append(counts, int64(count))
+		byID[p.log.id] = p
+		logs, told, counts = append(logs, p.log.id), append(told, int64(p.told)), append(counts, int64(count))
 		for i := range count {
 			of, before = append(of, p.log.id), append(before, int64(i))
 		}
 	}
-	b.Queue(n.s.qualify(`SELECT of_log, head FROM @.append_all($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)`), logs, counts, of, before,
+	b.Queue(n.s.qualify(`SELECT of_log, head, position, event_id, timestamp, data, meta, targets, cursor
+		FROM @.append_all($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)`), logs, told, maxSharedBytes, counts, of, before,
 		all.ids, all.audiences, all.hashes, all.timestamps, all.data, all.meta, all.targets, all.cursors).
 		Query(func(rows pgx.Rows) error {
 			for rows.Next() {
-				var id, head int64
-				if err := rows.Scan(&id, &head); err != nil {
+				var id int64
+				var head *int64
+				if err := rows.Scan(&id, &head, nil, nil, nil, nil, nil, nil, nil); err != nil {
 					return err
 				}
-				if p := byID[id]; p != nil {
-					for i := range p.in.results {
-						p.in.results[i] = result{position: store.Position(head) + store.Position(i) + 1, fresh: true}
+				p := byID[id]
+				if head == nil {
+					e, err := p.log.scan(rows, nil, nil)
+					if err != nil {
+						return err
 					}
+					p.others = append(p.others, e)
+					continue
+				}
+				more := max(0, min(*head-int64(p.told), maxPage))
+				p.others = make([]store.Entry, 0, int(more)+len(p.group)) // add appends those of the group
+				// queueInsert replaces these results if the entries may exist already.
+				for i := range p.in.results {
+					p.in.results[i] = result{position: store.Position(*head) + store.Position(i) + 1, fresh: true}
 				}
 			}
 			return rows.Err()
@@ -449,14 +465,43 @@ func (n *lane) detectRestore(p *logPart) bool {
 			return true
 		}
 	}
+	p.log.mu.Lock()
+	defer p.log.mu.Unlock()
+	p.log.committed = max(p.log.committed, p.in.highestPosition())
 	return false
 }
 
 // An announcement contains entries of one log to deliver to Appended.
 type announcement struct {
 	group []*appendCall
-	own   []store.Entry
+	fresh bool          // some of the group's entries are new
+	run   []store.Entry // the last consecutive entries; earlier ones must be read from the database
 	to    store.Position
+}
+
+// add adds the appends of a transaction, and the entries that it has read or appended.
+func (a *announcement) add(p *logPart) {
+	run := p.others
+	for _, c := range p.group {
+		if a.to = max(a.to, c.result.position); c.result.fresh {
+			c.entry.Position, a.fresh = c.result.position, true
+			run = appendRun(run, c.entry)
+		}
+	}
+	a.group = append(a.group, p.group...)
+	if len(a.run) == 0 {
+		a.run = run
+	} else if len(run) > 0 {
+		a.run = appendRun(a.run, run...)
+	}
+}
+
+// appendRun appends consecutive entries to a run. If they do not follow it, they begin a new run.
+func appendRun(run []store.Entry, entries ...store.Entry) []store.Entry {
+	if n := len(run); n > 0 && run[n-1].Position+1 != entries[0].Position {
+		return slices.Clone(entries)
+	}
+	return append(run, entries...)
 }
 
 // announce delivers the entries of one or more transactions in order and completes their appends. A log that must be
@@ -467,31 +512,16 @@ func (n *lane) announce(parts []*logPart) {
 		if all[p.log] == nil {
 			all[p.log] = &announcement{}
 		}
-		all[p.log].group = append(all[p.log].group, p.group...)
+		all[p.log].add(p)
 	}
-	var behind []*Log // other processes have appended in between
-	upTo := map[*Log]head{}
 	for l, a := range all {
-		if a.own, a.to = freshEntries(a.group); len(a.own) > 0 {
+		if a.fresh {
 			n.s.tail.markAppended(l.id)
-			l.mu.Lock()
-			if before := a.own[0].Position - 1; before > l.head {
-				behind, upTo[l] = append(behind, l), head{head: before}
-			}
-			l.mu.Unlock()
 		}
-	}
-	ctx, cancel := n.s.withTimeout(n.s.ctx)
-	read, _ := n.s.readNewest(ctx, behind, upTo) // after an error, each log is read separately
-	cancel()
-	for l, a := range all {
-		if some := read[l]; len(some) > 0 && some[len(some)-1].Position == upTo[l].head {
-			a.own = append(some, a.own...)
-		}
-		if l.tryDeliver(a.to, a.own) {
+		if l.tryDeliver(a.to, a.run) {
 			answer(a.group, nil)
 			continue
 		}
-		n.wg.Go(func() { answer(a.group, l.announce(a.own, a.to)) })
+		n.wg.Go(func() { answer(a.group, l.announce(a.run, a.to)) })
 	}
 }

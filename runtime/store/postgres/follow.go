@@ -162,46 +162,37 @@ func (s *Store) readHeads(ctx context.Context, logs ...*Log) (map[*Log]head, err
 	return found, nil
 }
 
-// readNewest reads, in one query, the entries of several logs that have not yet been passed to Appended. It omits logs
-// with too many entries, and reads nothing for a single log.
+// readNewest reads, in one query, the entries of logs that have not yet been passed to Appended. It omits logs with too
+// many entries.
 func (s *Store) readNewest(ctx context.Context, logs []*Log, heads map[*Log]head) (map[*Log][]store.Entry, error) {
 	var ids, after, upTo []int64
 	byID := map[int64]*Log{}
-	left := store.Position(maxPage)
 	for _, l := range logs {
 		l.mu.Lock()
 		at := l.head
 		l.mu.Unlock()
-		if to := heads[l].head; to > at && to-at <= left {
-			left -= to - at
+		if to := heads[l].head; to > at {
 			ids, after, upTo, byID[l.id] = append(ids, l.id), append(after, int64(at)), append(upTo, int64(to)), l
 		}
 	}
-	if len(ids) < 2 {
+	if len(ids) == 0 {
 		return nil, nil
 	}
-	type found struct {
-		of    *Log
-		entry store.Entry
-	}
-	all, err := collect(ctx, s, func(row pgx.CollectableRow) (f found, err error) {
-		var id int64
-		f.entry, err = s.scanEntry(row, func() string { return byID[id].name }, &id)
-		f.of = byID[id]
-		return f, err
-	}, `SELECT log, position, event_id, timestamp, data, meta, targets, cursor FROM @.newest($1, $2, $3, $4)`, ids, after, upTo, int64(recent.Bytes))
-	if err != nil {
-		return nil, err
-	}
 	read := map[*Log][]store.Entry{}
-	for _, f := range all {
-		some := read[f.of]
-		if len(some) > 0 && f.entry.Position != some[len(some)-1].Position+1 {
-			continue // retention has deleted entries in between
+	err := s.query(ctx, func(row pgx.CollectableRow) error {
+		var id int64
+		e, err := s.scanEntry(row, func() string { return byID[id].name }, &id)
+		if err != nil {
+			return err
 		}
-		read[f.of] = append(some, f.entry)
-	}
-	return read, nil
+		some := read[byID[id]]
+		if len(some) > 0 && e.Position != some[len(some)-1].Position+1 {
+			return nil // retention has deleted entries in between, or a retry repeats them
+		}
+		read[byID[id]] = append(some, e)
+		return nil
+	}, `SELECT log, position, event_id, timestamp, data, meta, targets, cursor FROM @.newest($1, $2, $3, $4)`, ids, after, upTo, int64(recent.Bytes))
+	return read, err
 }
 
 // follow applies a snapshot of a log's row and delivers entries to Appended up to its head. The argument read contains
@@ -232,8 +223,8 @@ func (l *Log) follow(ctx context.Context, h head, read []store.Entry) error {
 	return nil
 }
 
-// advance delivers every entry up to a committed position to Appended, in order. The argument own contains consecutive
-// entries up to that position, which advance does not need to read.
+// advance delivers every entry up to a committed position to Appended, in order. The argument own contains
+// consecutive entries, which advance does not need to read.
 func (l *Log) advance(ctx context.Context, to store.Position, own []store.Entry) error {
 	select {
 	case l.turn <- struct{}{}:
@@ -242,31 +233,21 @@ func (l *Log) advance(ctx context.Context, to store.Position, own []store.Entry)
 		return ctx.Err()
 	}
 	for {
-		l.mu.Lock()
-		at, ended := l.head, l.ended
-		l.mu.Unlock()
-		switch {
-		case ended:
-			return engine.ErrNewEpoch
-		case at >= to:
-			return nil
-		case len(own) > 0 && own[0].Position <= at+1:
-			l.deliver(own[at+1-own[0].Position:])
-			return nil
+		at, err := l.deliver(own)
+		if err != nil || at >= to {
+			return err
 		}
 		upTo := min(to, at+maxPage)
-		if len(own) > 0 {
+		if len(own) > 0 && own[0].Position > at {
 			upTo = min(upTo, own[0].Position-1)
 		}
 		some, _, err := l.queryEntries(ctx, at, upTo)
+		if err == nil && len(some) > 0 {
+			_, err = l.deliver(some)
+		} else if err == nil {
+			err = l.skipDeleted(ctx, at)
+		}
 		if err != nil {
-			return err
-		}
-		if len(some) > 0 {
-			l.deliver(some)
-			continue
-		}
-		if err := l.skipDeleted(ctx, at); err != nil {
 			return err
 		}
 	}
@@ -280,19 +261,8 @@ func (l *Log) tryDeliver(to store.Position, own []store.Entry) bool {
 	default:
 		return false
 	}
-	l.mu.Lock()
-	at, ended := l.head, l.ended
-	l.mu.Unlock()
-	switch {
-	case ended:
-		return false
-	case at >= to:
-		return true
-	case len(own) > 0 && own[0].Position <= at+1:
-		l.deliver(own[at+1-own[0].Position:])
-		return true
-	}
-	return false
+	at, err := l.deliver(own)
+	return err == nil && at >= to
 }
 
 // skipDeleted advances the head past entries that were deleted by retention before they could be read.
@@ -312,13 +282,22 @@ func (l *Log) skipDeleted(ctx context.Context, at store.Position) error {
 	return nil
 }
 
-// deliver makes entries that follow the head visible and passes them to Appended.
-func (l *Log) deliver(entries []store.Entry) {
+// deliver makes those of consecutive entries that follow the head visible and passes them to Appended. It returns the
+// head, which is unchanged if the first entry does not follow it.
+func (l *Log) deliver(entries []store.Entry) (head store.Position, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if l.ended {
+		return 0, engine.ErrNewEpoch
+	}
+	if n := len(entries); n == 0 || entries[0].Position > l.head+1 || entries[n-1].Position <= l.head {
+		return l.head, nil
+	}
+	entries = entries[l.head+1-entries[0].Position:]
 	l.head = entries[len(entries)-1].Position
 	l.tail.Add(entries...)
 	if l.options.Appended != nil {
 		l.options.Appended(entries)
 	}
+	return l.head, nil
 }

@@ -39,13 +39,15 @@ type Log struct {
 	mu      sync.Mutex
 	options store.LogOptions
 	head    store.Position // the last position that Appended has seen
-	anchor  anchor         // found by the last look, or when the log was opened
-	kept    store.Position // entries up to it may have been deleted
-	oldest  store.Position // the first position within MaxAge when last determined
-	fresh   time.Time      // oldest stays correct until then; zero if it must be determined
-	tail    recent.Entries // the last entries up to head
-	seen    time.Time
-	ended   bool // its generation has ended
+	// committed is the last position of this process's transactions. Their entries are about to be passed to Appended.
+	committed store.Position
+	anchor    anchor         // found by the last look, or when the log was opened
+	kept      store.Position // entries up to it may have been deleted
+	oldest    store.Position // the first position within MaxAge when last determined
+	fresh     time.Time      // oldest stays correct until then; zero if it must be determined
+	tail      recent.Entries // the last entries up to head
+	seen      time.Time
+	ended     bool // its generation has ended
 
 	following, again bool // see beginFollowing
 
@@ -309,8 +311,8 @@ func (l *Log) queryEntries(ctx context.Context, after, to store.Position) (entri
 	return entries, cut, classify(err)
 }
 
-func (l *Log) scan(row pgx.CollectableRow) (e store.Entry, err error) {
-	return l.s.scanEntry(row, func() string { return l.name })
+func (l *Log) scan(row pgx.CollectableRow, more ...any) (e store.Entry, err error) {
+	return l.s.scanEntry(row, func() string { return l.name }, more...)
 }
 
 // scanEntry decodes a row of an entry. Columns that precede those of the entry are scanned into more.

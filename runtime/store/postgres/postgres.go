@@ -2,9 +2,9 @@
 // an [engine.Shared]. Start with [Open].
 //
 // Each batch of appends to a log assigns positions by updating one row, so positions are consecutive and become visible
-// in order. A database sequence would guarantee neither. Concurrent appends share a statement. Replicas use NOTIFY to
-// notify each other of appends, in a separate statement after the commit. They also poll for appends every
-// [Options.Poll].
+// in order. A database sequence would guarantee neither. Concurrent appends share a statement, which also reads the
+// entries of other replicas. Replicas use NOTIFY to notify each other of appends, in a separate statement after the
+// commit. They also poll for appends every [Options.Poll].
 //
 // Statements are described once per connection and sent unnamed, in one round trip. They do not depend on session
 // state, so connections can use a pooler in transaction mode.
