@@ -467,7 +467,7 @@ func (n *lane) detectRestore(p *logPart) bool {
 	}
 	p.log.mu.Lock()
 	defer p.log.mu.Unlock()
-	p.log.committed = max(p.log.committed, p.in.highestPosition())
+	p.log.committed, p.log.appended = max(p.log.committed, p.in.highestPosition()), time.Now()
 	return false
 }
 

@@ -41,6 +41,7 @@ type Log struct {
 	head    store.Position // the last position that Appended has seen
 	// committed is the last position of this process's transactions. Their entries are about to be passed to Appended.
 	committed store.Position
+	appended  time.Time      // of the last of these transactions
 	anchor    anchor         // found by the last look, or when the log was opened
 	kept      store.Position // entries up to it may have been deleted
 	oldest    store.Position // the first position within MaxAge when last determined

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -229,15 +228,7 @@ func (t *tail) run() {
 			all = true
 		case <-t.wake:
 		}
-		t.mu.Lock()
-		wanted := t.wanted
-		all = all || t.all
-		t.wanted, t.all = map[int64]bool{}, false
-		t.mu.Unlock()
-		logs := t.s.openLogs(wanted, all)
-		if len(logs) == 0 {
-			continue
-		}
+		logs, left := t.takeLogs(all)
 		found, err := t.poll(logs, slots, &wg)
 		if t.s.ctx.Err() != nil {
 			return
@@ -249,27 +240,47 @@ func (t *tail) run() {
 		if !t.s.pause(min(minPollInterval+time.Duration(found)*pollPerEntry, maxPollInterval)) {
 			return
 		}
+		if left {
+			signal(t.wake)
+		}
 	}
 }
 
-// openLogs returns the open logs with the given ids. If all is set, it returns all open logs.
-func (s *Store) openLogs(ids map[int64]bool, all bool) map[int64]*Log {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	logs := map[int64]*Log{}
-	for _, l := range s.logs {
-		if all || ids[l.id] {
-			logs[l.id] = l
+// takeLogs returns the open logs to poll, which are those in notifications, or all if all is set. A log to which this
+// process has just appended stays wanted, because the next append will read the entries of other processes.
+func (t *tail) takeLogs(all bool) (logs []*Log, left bool) {
+	t.s.mu.Lock()
+	defer t.s.mu.Unlock()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	wanted := t.wanted
+	all = all || t.all
+	t.wanted, t.all = map[int64]bool{}, false
+	for _, l := range t.s.logs {
+		if !all && wanted[l.id] && l.justAppended() {
+			t.wanted[l.id], left = true, true
+		} else if all || wanted[l.id] {
+			logs = append(logs, l)
 		}
 	}
-	return logs
+	return logs, left
+}
+
+// justAppended reports whether this process has committed an append to the log within maxPollInterval.
+func (l *Log) justAppended() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return time.Since(l.appended) < maxPollInterval
 }
 
 // poll reads the heads of logs in one query and follows the logs that have grown. It returns the number of new entries,
 // but at most maxPage.
-func (t *tail) poll(logs map[int64]*Log, slots chan struct{}, wg *sync.WaitGroup) (found int, err error) {
+func (t *tail) poll(logs []*Log, slots chan struct{}, wg *sync.WaitGroup) (found int, err error) {
+	if len(logs) == 0 {
+		return 0, nil
+	}
 	ctx, cancel := t.s.withTimeout(t.s.ctx)
-	heads, err := t.s.readHeads(ctx, slices.Collect(maps.Values(logs))...)
+	heads, err := t.s.readHeads(ctx, logs...)
 	cancel()
 	if errors.Is(err, engine.ErrNewEpoch) {
 		return 0, nil // these logs have ended; their users open them again

@@ -174,3 +174,45 @@ func TestLooksAreBounded(t *testing.T) {
 		t.Errorf("%d looks within %v, at most %d are", n, time.Since(began), most)
 	}
 }
+
+// K9: notifications do not cause looks at a log to which the process appends, because its appends read the entries of
+// other processes. Once it stops, it looks.
+func TestAppendsReplaceLooks(t *testing.T) {
+	t.Parallel()
+	const pause = 25 * time.Millisecond // without an append, after which it looks
+	schema := pgtest.Schema(t)
+	quietly := postgres.Options{Pooled: true, Poll: time.Hour} // nothing looks on a timer
+	a, b := open(t, schema, postgres.Options{}), open(t, schema, quietly)
+	told := make(chan store.Entry, 1000)
+	own := openLog(t, b, store.LogOptions{Appended: func(entries []store.Entry) {
+		for _, e := range entries {
+			told <- e
+		}
+	}})
+	appendTo := func(l store.EventLog, id string) {
+		t.Helper()
+		if _, err := l.Append(t.Context(), entry(id)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	appendTo(own, "first")
+	before, most, last := b.Asked(), int64(1), time.Now()
+	for range 200 {
+		b.Hear("log")
+		appendTo(own, "own")
+		if time.Since(last) > pause/2 { // the machine was slow
+			most++
+		}
+		last = time.Now()
+	}
+	if n := b.Asked() - before; n > most {
+		t.Errorf("%d looks beside 200 appends, at most %d are", n, most)
+	}
+	appendTo(openLog(t, a, store.LogOptions{}), "theirs")
+	b.Hear("log")
+	for e := range told {
+		if e.EventID == "theirs" {
+			break
+		}
+	}
+}
