@@ -241,7 +241,7 @@ func (n *lane) gather(last int, took time.Duration) {
 // to identify the faulty log.
 func (n *lane) commitTogether(parts []*logPart, separate bool, committed chan<- []*logPart) (again []*logPart) {
 	life := parts[0].log.incarnation
-	err := n.transact(life, parts, sharedLockTimeout, separate)
+	err := n.transact(life, parts, sharedLockTimeout.String(), separate)
 	var in []*logPart // the transaction
 	for _, p := range parts {
 		switch {
@@ -324,7 +324,7 @@ func (n *lane) takeAlone(l *Log) (p *logPart) {
 
 // commitAlone commits the part of a single log in a separate transaction and announces it.
 func (n *lane) commitAlone(p *logPart) error {
-	err := n.transact(p.log.incarnation, []*logPart{p}, 0, true)
+	err := n.transact(p.log.incarnation, []*logPart{p}, "", true)
 	if isMissingLog(err) { // readHeads detects a restored database and begins new epochs
 		ctx, cancel := n.s.withTimeout(n.s.ctx)
 		defer cancel()
@@ -356,14 +356,11 @@ func isRefused(err error) bool {
 
 // transact appends the parts of logs that belong to an incarnation. For a part that it omits, it sets err. It retries
 // after a conflict. If separate is set, it queues one statement per part.
-func (n *lane) transact(of incarnation, parts []*logPart, lockWait time.Duration, separate bool) error {
+func (n *lane) transact(of incarnation, parts []*logPart, lockWait string, separate bool) error {
 	return wrapUncertain(n.s.callWithRetry(context.Background(), func(ctx context.Context) error {
 		b := &pgx.Batch{}
 		_, timeline := n.s.currentIncarnation()
-		n.s.queueBeginIn(b, of, timeline)
-		if lockWait > 0 {
-			b.Queue(`SELECT set_config('lock_timeout', $1, true)`, lockWait.String())
-		}
+		n.s.queueBeginIn(b, of, timeline, lockWait)
 		var in []*logPart
 		for _, p := range parts {
 			if p.log.incarnation != of {

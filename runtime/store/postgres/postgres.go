@@ -287,11 +287,12 @@ func (s *Store) currentIncarnation() (now incarnation, timeline string) {
 // queueBegin queues the statement that begins every writing transaction.
 func (s *Store) queueBegin(b *pgx.Batch) {
 	now, timeline := s.currentIncarnation()
-	s.queueBeginIn(b, now, timeline)
+	s.queueBeginIn(b, now, timeline, "")
 }
 
-func (s *Store) queueBeginIn(b *pgx.Batch, now incarnation, timeline string) {
-	b.Queue(s.qualify(`SELECT @.begin_write($1, $2, $3)`), now.generation, timeline, s.durable)
+// queueBeginIn is like queueBegin, for an incarnation. The statement also sets the lock_timeout, unless lockWait is "".
+func (s *Store) queueBeginIn(b *pgx.Batch, now incarnation, timeline, lockWait string) {
+	b.Queue(s.qualify(`SELECT @.begin_write($1, $2, $3, $4)`), now.generation, timeline, s.durable, lockWait)
 }
 
 // queueFenceCheck queues the statement that checks that h is current.

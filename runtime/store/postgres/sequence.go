@@ -158,8 +158,7 @@ func (s *Store) appendGroup(ctx context.Context, l *Log, group []store.Outgoing,
 	err := s.callWithRetry(ctx, func(ctx context.Context) error {
 		b := &pgx.Batch{}
 		generation, timeline := s.currentIncarnation()
-		s.queueBeginIn(b, generation, timeline)
-		b.Queue(`SELECT set_config('lock_timeout', $1, true)`, fmt.Sprint(moveLockTimeout.Milliseconds()))
+		s.queueBeginIn(b, generation, timeline, moveLockTimeout.String())
 		before(b)
 		l.queueInsert(b, in, func() {})
 		after(b)
