@@ -18,8 +18,8 @@ import (
 
 const (
 	// notifyInterval is the minimum time between two notifications of a replica. All appends in that time share a
-	// notification.
-	notifyInterval = 5 * time.Millisecond
+	// notification. Each one costs a transaction and wakes a connection of every replica.
+	notifyInterval = 10 * time.Millisecond
 	// maxNotifyLogs is the maximum number of logs in a notification. If there are more, the notification contains
 	// allLogs.
 	maxNotifyLogs = 300

@@ -2,6 +2,7 @@ package postgres_test
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"fmt"
 	"sync"
@@ -83,6 +84,38 @@ func TestListenAgain(t *testing.T) {
 			case <-time.After(50 * time.Millisecond):
 			}
 		}
+	}
+}
+
+// K9: frequent appends cause notifications at a bounded rate.
+func TestNotificationsAreBounded(t *testing.T) {
+	t.Parallel()
+	const appends = 600
+	schema := pgtest.Schema(t)
+	l := openLog(t, open(t, schema, postgres.Options{Pooled: true}), store.LogOptions{})
+	conn := connect(t)
+	sum := sha256.Sum256([]byte(schema))
+	if _, err := conn.Exec(t.Context(), fmt.Sprintf("LISTEN mcpe_%x", sum[:16])); err != nil {
+		t.Fatal(err)
+	}
+	began := time.Now()
+	for range appends {
+		if _, err := l.Append(t.Context(), entry("x")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	most := int(time.Since(began)/(10*time.Millisecond)) + 2
+	n := 0
+	for heard := true; heard; {
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		_, err := conn.WaitForNotification(ctx)
+		cancel()
+		if heard = err == nil; heard {
+			n++
+		}
+	}
+	if n == 0 || n > most {
+		t.Errorf("%d notifications of %d appends, want 1 to %d", n, appends, most)
 	}
 }
 
