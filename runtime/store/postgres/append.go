@@ -121,7 +121,7 @@ func (l *Log) append(ctx context.Context, a *appendCall) (err error) {
 		return err
 	}
 	a.done = make(chan struct{})
-	if err := l.lane.add(l, a); err != nil {
+	if err := l.s.lane.add(l, a); err != nil {
 		return err
 	}
 	select {
@@ -129,7 +129,7 @@ func (l *Log) append(ctx context.Context, a *appendCall) (err error) {
 		return a.err
 	case <-ctx.Done():
 	}
-	if l.lane.withdraw(l, a) {
+	if l.s.lane.withdraw(l, a) {
 		return ctx.Err()
 	}
 	select {

@@ -17,23 +17,20 @@ import (
 )
 
 const (
-	// laneCount is the number of concurrent append transactions per process. Each log has the same lane in every
-	// process, so processes that append to different lanes do not block each other.
-	laneCount = 2
 	// maxLogs is the maximum number of logs that share a transaction, and maxSharedBytes is the maximum total size of
 	// their appends.
 	maxLogs        = 64
 	maxSharedBytes = 1 << 20
 	// sharedLockTimeout is how long a shared transaction waits for a locked log.
 	sharedLockTimeout = 250 * time.Millisecond
-	// gatherDivisor determines how long a lane waits for further appends: the duration of the last commit divided by
+	// gatherDivisor determines how long the lane waits for further appends: the duration of the last commit divided by
 	// gatherDivisor, but at most maxGather.
 	gatherDivisor = 3
 	maxGather     = 2 * time.Millisecond
 )
 
-// A lane commits the appends to its logs, one transaction at a time. A transaction contains the appends to all logs
-// that arrived during the previous one, because an additional transaction costs more than an additional log. A log that
+// A lane commits the appends of a store, one transaction at a time. A transaction contains the appends to all logs that
+// arrived during the previous one, because an additional transaction costs more than an additional log. A log that
 // is locked or has rejected or large appends leaves the lane until an append to it succeeds.
 type lane struct {
 	s *Store

@@ -109,19 +109,14 @@ func (s *Store) Queries() int64 { return s.pool.Stat().AcquireCount() }
 
 // HoldAppends delays appends to all logs until release is called.
 func (s *Store) HoldAppends() (release func()) {
-	for _, n := range s.lanes {
-		for held := false; !held; time.Sleep(time.Millisecond) { // until the lane is idle
-			n.mu.Lock()
-			held = !n.running
-			n.running = true
-			n.mu.Unlock()
-		}
+	n := s.lane
+	for held := false; !held; time.Sleep(time.Millisecond) { // until the lane is idle
+		n.mu.Lock()
+		held = !n.running
+		n.running = true
+		n.mu.Unlock()
 	}
-	return func() {
-		for _, n := range s.lanes {
-			n.wg.Go(n.run)
-		}
-	}
+	return func() { n.wg.Go(n.run) }
 }
 
 // HoldTelling delays deliveries to Appended of a log until release is called.
@@ -134,13 +129,10 @@ func (s *Store) HoldTelling(log string) (release func()) {
 }
 
 // Waiting returns the number of waiting appends.
-func (s *Store) Waiting() (all int) {
-	for _, n := range s.lanes {
-		n.mu.Lock()
-		all += n.waiting
-		n.mu.Unlock()
-	}
-	return all
+func (s *Store) Waiting() int {
+	s.lane.mu.Lock()
+	defer s.lane.mu.Unlock()
+	return s.lane.waiting
 }
 
 // counting counts the statements of stores, by schema.

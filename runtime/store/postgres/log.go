@@ -32,7 +32,6 @@ type Log struct {
 	name        string
 	incarnation incarnation // that of the store when the log was opened
 	epoch       uint64
-	lane        *lane
 	appendQueue               // guarded by lane.mu
 	turn        chan struct{} // capacity 1: its holder may move the head
 
@@ -93,7 +92,7 @@ func (s *Store) openLog(ctx context.Context, name string, o store.LogOptions) (*
 	if err != nil {
 		return nil, err
 	}
-	l.lane, l.epoch = s.lanes[l.id%laneCount], epochIn(uint64(epoch), as)
+	l.epoch = epochIn(uint64(epoch), as)
 	l.anchor = anchor{store.Position(head), uint32(proof)}
 	l.head, l.kept, l.oldest, l.seen = store.Position(head), store.Position(kept), store.Position(kept)+1, asked
 	s.mu.Lock()
