@@ -9,7 +9,6 @@ import (
 	"io"
 	"mime"
 	"net/http"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -243,19 +242,10 @@ func clip(body []byte) string {
 	return strings.ToValidUTF8(text, "\uFFFD")
 }
 
-// retryAfter returns the wait that a Retry-After header requests, as seconds or as a date (RFC 9110, section 10.2.3).
+// retryAfter returns the wait that a Retry-After header requests, limited to maxWait.
 func retryAfter(resp *http.Response) time.Duration {
-	v := resp.Header.Get("Retry-After")
-	if v == "" {
-		return 0
-	}
-	if s, err := strconv.Atoi(v); err == nil && s > 0 {
-		return min(time.Duration(min(s, 1<<30))*time.Second, maxWait)
-	}
-	if at, err := http.ParseTime(v); err == nil {
-		return min(max(time.Until(at), 0), maxWait)
-	}
-	return 0
+	wait, _ := wire.RetryAfter(resp.Header.Get("Retry-After"), time.Now())
+	return min(max(wait, 0), maxWait)
 }
 
 // A releasingBody is a response body that cancels the request's context when it is closed.

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"strconv"
 	"sync"
 	"time"
 
@@ -121,25 +120,21 @@ type limitedError struct{ wait time.Duration }
 
 func (e *limitedError) Error() string { return "the server limits requests for " + e.wait.String() }
 
-// limitOf returns the error for an HTTP response that asks the client to wait, or nil. Retry-After is a number of
-// seconds or a date (RFC 9110, section 10.2.3).
+// limitOf returns the error for an HTTP response that asks the client to wait, or nil.
 func limitOf(res *http.Response) error {
 	text := res.Header.Get("Retry-After")
 	if res.StatusCode != http.StatusTooManyRequests && (res.StatusCode != http.StatusServiceUnavailable || text == "") {
 		return nil
 	}
-	if seconds, err := strconv.Atoi(text); err == nil {
-		return &limitedError{time.Duration(min(max(seconds, 0), 1<<20)) * time.Second}
-	}
-	at, err := http.ParseTime(text)
-	if err != nil {
-		return &limitedError{time.Second}
-	}
 	now, err := http.ParseTime(res.Header.Get("Date"))
 	if err != nil {
 		now = time.Now()
 	}
-	return &limitedError{max(at.Sub(now), 0)}
+	pause, ok := wire.RetryAfter(text, now)
+	if !ok {
+		pause = time.Second
+	}
+	return &limitedError{max(pause, 0)}
 }
 
 // A gate delays requests after the server has limited them, and spaces them from then on.

@@ -215,12 +215,7 @@ const (
 
 // retryAfter returns the pause that a response requests in seconds or as a date, from one second to maxRetryAfter.
 func retryAfter(h http.Header) time.Duration {
-	pause := time.Second
-	if seconds, err := strconv.Atoi(h.Get("Retry-After")); err == nil {
-		pause *= time.Duration(min(seconds, int(maxRetryAfter/time.Second)))
-	} else if at, err := http.ParseTime(h.Get("Retry-After")); err == nil {
-		pause = time.Until(at) + time.Second // a date has whole seconds
-	}
+	pause, _ := wire.RetryAfter(h.Get("Retry-After"), time.Now().Add(-time.Second)) // a date has whole seconds
 	return max(time.Second, min(pause, maxRetryAfter))
 }
 

@@ -156,15 +156,6 @@ func (s *Server) retry(ctx context.Context, sub *subscription, e event, status i
 	s.take(sub, e)
 }
 
-// timeOf returns the time that a Retry-After header asks for, or the zero time.
-func timeOf(retryAfter string) time.Time {
-	if seconds, err := strconv.Atoi(retryAfter); err == nil {
-		return time.Now().Add(time.Duration(seconds) * time.Second)
-	}
-	at, _ := http.ParseTime(retryAfter)
-	return at
-}
-
 // attempt posts an event once. It returns the status, or 0 if it received no response.
 func (s *Server) attempt(ctx context.Context, sub *subscription, e event, attempt int) int {
 	id := fmt.Sprintf("evt_%d", e.position)
@@ -260,9 +251,10 @@ func (s *Server) attempt(ctx context.Context, sub *subscription, e event, attemp
 		return 0
 	}
 	defer res.Body.Close()
-	if at := timeOf(res.Header.Get("Retry-After")); !s.is("retry-after-ignored") {
+	if now := time.Now(); !s.is("retry-after-ignored") {
+		pause, _ := wire.RetryAfter(res.Header.Get("Retry-After"), now)
 		s.mu.Lock()
-		sub.notBefore[e.position] = at
+		sub.notBefore[e.position] = now.Add(pause)
 		s.mu.Unlock()
 	}
 	if said, _ := io.ReadAll(io.LimitReader(res.Body, 1<<10)); s.is("endpoint-text-in-status") && len(said) > 0 {

@@ -318,9 +318,8 @@ func (e *Engine) send(h *Handle, t *retryState, m webhook.Message, kind string) 
 		r.category, r.status = answer.Category(), answer.Status
 		r.final = answer.Status == http.StatusGone || answer.Status == http.StatusRequestEntityTooLarge
 		r.pause = answer.Status == http.StatusTooManyRequests
-		now := e.now()
-		if at := retryAfter(answer.Header, now); r.category != "" && !at.IsZero() {
-			r.wish = e.momentOf(at, now)
+		if pause, ok := wire.RetryAfter(answer.Header.Get("Retry-After"), e.now()); ok && r.category != "" {
+			r.wish = e.clock().plus(min(pause, maxRetryAfter))
 		}
 		h.recordResponse(r.took)
 	}

@@ -3,9 +3,6 @@ package delivery
 import (
 	"context"
 	"math/rand/v2"
-	"net/http"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
@@ -75,25 +72,3 @@ func (o *Options) spread(d time.Duration) time.Duration {
 
 // maxRetryAfter limits Retry-After to prevent an overflow. Retry windows are shorter anyway.
 const maxRetryAfter = 24 * time.Hour
-
-// retryAfter returns the earliest time of the next request according to the Retry-After header (RFC 9110, section
-// 10.2.3). It returns the zero time if the header is missing or invalid.
-func retryAfter(h http.Header, now time.Time) time.Time {
-	text := strings.TrimSpace(h.Get("Retry-After"))
-	if text == "" {
-		return time.Time{}
-	}
-	limit := now.Add(maxRetryAfter)
-	var at time.Time
-	if seconds, err := strconv.ParseUint(text, 10, 32); err == nil {
-		at = now.Add(time.Duration(seconds) * time.Second)
-	} else if strings.Trim(text, "0123456789") == "" {
-		at = limit
-	} else if at, err = http.ParseTime(text); err != nil || !at.After(now) {
-		return time.Time{}
-	}
-	if at.After(limit) {
-		return limit
-	}
-	return at
-}
