@@ -76,8 +76,8 @@ func escaped(text []byte) int64 {
 
 // Deeper reports whether the nesting depth of the JSON exceeds levels.
 func Deeper(data []byte, levels int) bool {
-	if len(data) <= levels {
-		return false // too short to be so deep
+	if bytes.Count(data, []byte{'{'})+bytes.Count(data, []byte{'['}) <= levels {
+		return false
 	}
 	depth, inString := 0, false
 	for i := 0; i < len(data); i++ {

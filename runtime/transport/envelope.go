@@ -97,34 +97,10 @@ func checkText(data []byte) *malformedError {
 	switch {
 	case !utf8.Valid(data):
 		return parseError("the message is not valid UTF-8")
-	case isTooDeep(data):
+	case codec.Deeper(data, maxDepth):
 		return parseError("the message is nested deeper than " + strconv.Itoa(maxDepth) + " levels")
 	}
 	return nil
-}
-
-// isTooDeep reports whether objects and arrays are nested deeper than maxDepth. It ignores brackets in strings.
-func isTooDeep(data []byte) bool {
-	if bytes.Count(data, []byte{'{'})+bytes.Count(data, []byte{'['}) <= maxDepth {
-		return false
-	}
-	depth, quoted := 0, false
-	for i := 0; i < len(data); i++ {
-		switch c := data[i]; {
-		case quoted && c == '\\':
-			i++
-		case c == '"':
-			quoted = !quoted
-		case quoted:
-		case c == '{' || c == '[':
-			if depth++; depth > maxDepth {
-				return true
-			}
-		case c == '}' || c == ']':
-			depth--
-		}
-	}
-	return false
 }
 
 // parseMessage parses a message without decoding its params. It interprets messages as the SDK does. For every method,
