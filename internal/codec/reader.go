@@ -23,6 +23,16 @@ func NewReader(text []byte, options ...jsontext.Options) *Reader {
 	return r
 }
 
+// Unquote returns the text of a JSON string. It shares memory with the string if that has no escapes. If ok is false,
+// the string has an escape of an unpaired surrogate, which becomes U+FFFD.
+func Unquote(quoted []byte) (text []byte, ok bool) {
+	if bytes.IndexByte(quoted, '\\') < 0 {
+		return quoted[1 : len(quoted)-1], true
+	}
+	text, err := jsontext.AppendUnquote(nil, quoted)
+	return text, err == nil
+}
+
 // Release returns r to the pool. The values it has returned remain valid.
 func (r *Reader) Release() {
 	r.text = bytes.Buffer{}

@@ -8,6 +8,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
+	"github.com/mcpe-gen/mcpe-gen/internal/codec"
 	"github.com/mcpe-gen/mcpe-gen/internal/schematree"
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
@@ -122,7 +123,7 @@ func (s *shape) acceptsObject(dec *jsontext.Decoder) bool {
 		if err != nil {
 			return false
 		}
-		text, ok := unquote(name)
+		text, ok := codec.Unquote(name)
 		if !ok {
 			return false
 		}
@@ -157,7 +158,7 @@ func (s *shape) acceptsString(val jsontext.Value) bool {
 	if s.enum == nil && s.pattern == nil && s.format == nil && !s.base64 && s.minLength == 0 && s.maxLength < 0 {
 		return true
 	}
-	text, ok := unquote(val)
+	text, ok := codec.Unquote(val)
 	if !ok || s.enum != nil && !s.enum[string(text)] {
 		return false
 	}
@@ -186,13 +187,4 @@ func (s *shape) acceptsNumber(val jsontext.Value) bool {
 	}
 	n, err := strconv.ParseInt(string(val), 10, 64)
 	return err == nil && (s.minimum == nil || n >= *s.minimum) && (s.maximum == nil || n <= *s.maximum)
-}
-
-// unquote returns the text of a JSON string. It avoids a copy if possible.
-func unquote(val jsontext.Value) ([]byte, bool) {
-	if bytes.IndexByte(val, '\\') < 0 {
-		return val[1 : len(val)-1], true
-	}
-	text, err := jsontext.AppendUnquote(nil, val)
-	return text, err == nil
 }

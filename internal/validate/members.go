@@ -29,7 +29,7 @@ func (s *Schema) Members(object json.RawMessage) *Members {
 		return nil
 	}
 	for member := range membersOf(compact) {
-		if name, ok := unquote(member[:stringEnd(member)]); ok {
+		if name, ok := codec.Unquote(member[:stringEnd(member)]); ok {
 			m.known[string(member)] = m.of.properties[string(name)].bit
 		}
 	}
@@ -58,7 +58,7 @@ func (m *Members) Accept(object json.RawMessage) bool {
 // acceptsMember reports whether s accepts a member of an object. It also returns the bit of the member.
 func (s *shape) acceptsMember(text []byte) (bit uint64, ok bool) {
 	end := stringEnd(text)
-	name, ok := unquote(text[:end])
+	name, ok := codec.Unquote(text[:end])
 	of, declared := s.properties[string(name)]
 	if !declared {
 		of.shape = s.additional

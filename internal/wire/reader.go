@@ -108,7 +108,7 @@ func members(dec *jsontext.Decoder, raw []byte, member func(name []byte, val jso
 			return err
 		}
 		end := dec.InputOffset()
-		name := unquote(raw[end-int64(len(quoted)) : end])
+		name, _ := codec.Unquote(raw[end-int64(len(quoted)) : end])
 		val, err := dec.ReadValue()
 		if err != nil {
 			return err
@@ -136,7 +136,8 @@ func (r *paramsReader) requireText(path string, text *string) string {
 func (r *paramsReader) readText(path string, val jsontext.Value, into **string, nullable bool) {
 	switch kind := val.Kind(); {
 	case kind == '"':
-		text := string(unquote(val))
+		unquoted, _ := codec.Unquote(val)
+		text := string(unquoted)
 		*into = &text
 	case kind == 'n' && nullable:
 	case nullable:
@@ -144,15 +145,6 @@ func (r *paramsReader) readText(path string, val jsontext.Value, into **string, 
 	default:
 		r.fault(path, "must be a string")
 	}
-}
-
-// unquote returns the text of a valid JSON string. It shares memory with the string if that has no escapes.
-func unquote(quoted []byte) []byte {
-	if bytes.IndexByte(quoted, '\\') < 0 {
-		return quoted[1 : len(quoted)-1]
-	}
-	text, _ := jsontext.AppendUnquote(nil, quoted)
-	return text
 }
 
 func (r *paramsReader) arguments(val jsontext.Value, into *json.RawMessage) {

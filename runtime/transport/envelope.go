@@ -273,11 +273,7 @@ func (w *walker) readObject(f func(w *walker, name []byte) bool) (json.RawMessag
 		if !ok {
 			return nil, false
 		}
-		name := []byte(quoted[1 : len(quoted)-1])
-		if bytes.IndexByte(name, '\\') >= 0 {
-			name = []byte(unquote(quoted))
-		}
-		if !f(w, name) {
+		if name, _ := codec.Unquote(quoted); !f(w, name) {
 			return nil, false
 		}
 	}
@@ -343,8 +339,8 @@ func unquote(value json.RawMessage) string {
 	if len(value) == 0 || value[0] != '"' {
 		return ""
 	}
-	s, _ := jsontext.AppendUnquote(nil, value) // the value is otherwise known to be valid
-	return string(s)
+	text, _ := codec.Unquote(value) // the value is otherwise known to be valid
+	return string(text)
 }
 
 // metaVersion returns the protocol version in the params of a stateless request, or "".
