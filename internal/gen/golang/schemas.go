@@ -4,12 +4,12 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"strconv"
 
 	"github.com/dave/jennifer/jen"
 
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/ir"
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/schema"
+	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
 	"github.com/mcpe-gen/mcpe-gen/internal/published"
 	"github.com/mcpe-gen/mcpe-gen/internal/schematree"
 	"github.com/mcpe-gen/mcpe-gen/internal/toolschema"
@@ -31,7 +31,10 @@ type pool struct {
 	order []*published.Schema
 }
 
-func newPool() *pool { return &pool{keys: map[*published.Schema]string{}, taken: map[string]bool{}} }
+// newPool returns an empty pool. It takes the empty name, so that every key has a number or a name.
+func newPool() *pool {
+	return &pool{keys: map[*published.Schema]string{}, taken: map[string]bool{"": true}}
+}
 
 // add adds all definitions that a schema refers to, directly or indirectly.
 func (p *pool) add(s *published.Schema) {
@@ -39,11 +42,7 @@ func (p *pool) add(s *published.Schema) {
 		if p.keys[d] != "" {
 			continue
 		}
-		k := d.Name
-		for i := 2; k == "" || p.taken[k]; i++ {
-			k = d.Name + "#" + strconv.Itoa(i)
-		}
-		p.keys[d], p.taken[k] = k, true
+		p.keys[d] = source.UniqueName(d.Name, "#", p.taken)
 		p.order = append(p.order, d)
 	}
 }

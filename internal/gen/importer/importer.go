@@ -382,14 +382,9 @@ func (d *draft) renameTool(w *writer) bool {
 	for _, other := range w.drafts {
 		taken[cmp.Or(other.node.Word("x-tool-name"), toolschema.Name(other.name))] = true
 	}
-	base := toolschema.Name(d.name)
-	for i := 2; ; i++ {
-		end := "_" + strconv.Itoa(i)
-		if name := base[:min(len(base), toolschema.MaxDefaultName-len(end))] + end; !taken[name] {
-			yaml.Set(d.node, "x-tool-name", yaml.Text(name))
-			return true
-		}
-	}
+	name := source.ShortUniqueName(toolschema.Name(d.name), "_", toolschema.MaxDefaultName, taken)
+	yaml.Set(d.node, "x-tool-name", yaml.Text(name))
+	return true
 }
 
 // renameArguments renames arguments of the event's read tool that collide with arguments of the event. It reports

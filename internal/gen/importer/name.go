@@ -1,8 +1,9 @@
 package importer
 
 import (
-	"strconv"
 	"strings"
+
+	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
 )
 
 // CleanName converts a name in a third-party document to a valid event name. Invalid characters become dots.
@@ -25,16 +26,9 @@ func CleanName(s string) string {
 	return s
 }
 
-// UniqueName returns base if taken does not contain it, or otherwise base with a separator and a number. It adds the name
-// to taken.
+// UniqueName returns [source.ShortUniqueName] of at most MaxName bytes.
 func UniqueName(base, separator string, taken map[string]bool) string {
-	name := base
-	for i := 2; taken[name]; i++ {
-		suffix := separator + strconv.Itoa(i)
-		name = base[:min(len(base), MaxName-len(suffix))] + suffix
-	}
-	taken[name] = true
-	return name
+	return source.ShortUniqueName(base, separator, MaxName, taken)
 }
 
 // MaxName is the maximum length of an event or schema name.

@@ -3,7 +3,6 @@ package ir
 import (
 	"encoding/json"
 	"slices"
-	"strconv"
 
 	"github.com/mcpe-gen/mcpe-gen/gen/model"
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/schema"
@@ -202,11 +201,7 @@ func (d *describer) referred(n *source.Node, sh *shape) model.Type {
 
 // define adds a definition without a Go type. It appends a number to the name if the name is taken.
 func (d *describer) define(n *source.Node, name string) *model.Definition {
-	free := name
-	for i := 2; d.names[free]; i++ {
-		free = name + "_" + strconv.Itoa(i)
-	}
-	d.names[free] = true
+	free := source.UniqueName(name, "_", d.names)
 	at := d.originalOf(n)
 	doc, _ := d.authorDoc(n)
 	return d.add(n, free, "the type of "+at.Pointer(), doc, at.Range)

@@ -2,7 +2,6 @@ package schema
 
 import (
 	"encoding/json"
-	"fmt"
 
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
 	"github.com/mcpe-gen/mcpe-gen/internal/schematree"
@@ -25,14 +24,8 @@ func (s *Set) Definitions() *Definitions {
 
 // Add adds the schema n as an entry of the document. It appends a number to the name if the name is taken.
 func (d *Definitions) Add(n *source.Node, name string) {
-	for i, free := 2, name; ; i++ {
-		if !d.taken[free] {
-			d.names[n], d.taken[free] = free, true
-			d.queue = append(d.queue, n)
-			return
-		}
-		free = fmt.Sprintf("%s_%d", name, i)
-	}
+	d.names[n] = source.UniqueName(name, "_", d.taken)
+	d.queue = append(d.queue, n)
 }
 
 // Pointer returns the value of a $ref to n. If n is not a schema of the set, it returns "".

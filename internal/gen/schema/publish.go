@@ -215,11 +215,7 @@ func (b *bundle) assignNames(t *template) {
 		if _, known := b.names[h.unit]; known || b.isInside(h) {
 			continue
 		}
-		name := h.name
-		for i := 2; b.taken[name]; i++ {
-			name = fmt.Sprintf("%s_%d", h.name, i)
-		}
-		b.names[h.unit], b.taken[name] = name, true
+		b.names[h.unit] = source.UniqueName(h.name, "_", b.taken)
 		b.copies = append(b.copies, h.unit)
 	}
 }

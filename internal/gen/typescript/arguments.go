@@ -1,6 +1,9 @@
 package typescript
 
-import "github.com/mcpe-gen/mcpe-gen/gen/model"
+import (
+	"github.com/mcpe-gen/mcpe-gen/gen/model"
+	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
+)
 
 // argumentNames returns names for the types that are different in arguments (TS-10). Enums are closed in arguments,
 // because a server rejects other values. A type that is used only in arguments keeps its name. A type that is also used
@@ -31,7 +34,7 @@ func (w *writer) argumentNames(p *model.Package) map[string]string {
 		}
 		names[d.Name] = d.TS.Name
 		if out[d.Name] {
-			names[d.Name] = taken.claim(d.TS.Name + "Argument")
+			names[d.Name] = source.UniqueName(d.TS.Name+"Argument", "", taken)
 		}
 	}
 	return names

@@ -1,9 +1,8 @@
 package typescript
 
 import (
-	"strconv"
-
 	"github.com/mcpe-gen/mcpe-gen/gen/model"
+	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
 )
 
 // reservedNames lists the names that events.ts uses for other purposes, such as declarations for all event types and
@@ -23,34 +22,21 @@ func Name(p *model.Package) {
 	for i := range p.Types {
 		t := &p.Types[i]
 		if t.TS == nil {
-			t.TS = &model.TSType{Name: names.claim(t.Name + "Type")}
+			t.TS = &model.TSType{Name: source.UniqueName(t.Name+"Type", "", names)}
 		}
 	}
 	for i := range p.Types {
 		if t := &p.Types[i]; t.Type.Kind == model.Union && t.Type.Discriminator != "" {
-			t.TS.OrUnknown = names.claim(t.TS.Name + "OrUnknown")
+			t.TS.OrUnknown = source.UniqueName(t.TS.Name+"OrUnknown", "", names)
 		}
 	}
 }
 
-// A nameSet is the set of names that are taken.
-type nameSet map[string]bool
-
 // newNames returns the set of the reserved names.
-func newNames() nameSet {
-	names := nameSet{}
+func newNames() map[string]bool {
+	names := map[string]bool{}
 	for _, n := range reservedNames {
 		names[n] = true
 	}
 	return names
-}
-
-// claim adds a name to the set and returns it. It appends a number to the name if the name is taken.
-func (s nameSet) claim(name string) string {
-	free := name
-	for i := 2; s[free]; i++ {
-		free = name + strconv.Itoa(i)
-	}
-	s[free] = true
-	return free
 }
