@@ -40,28 +40,11 @@ func (h *handler) api(add adder) {
 			answer(w, http.StatusOK, typeList{h.admin.EventTypes(r.Context()), h.admin.Freshness(r.Context())})
 		}
 	})
-	add("GET", "/api/types/{name}", func(w http.ResponseWriter, r *http.Request, actor string) {
-		if t, ok := h.eventType(w, r, actor); ok {
-			answer(w, http.StatusOK, t)
-		}
-	})
-	add("GET", "/api/occurrences", func(w http.ResponseWriter, r *http.Request, actor string) {
-		if l, ok := h.findOccurrence(w, r, actor); ok {
-			answer(w, http.StatusOK, l)
-		}
-	})
-	add("GET", "/api/types/{name}/occurrences/{position}", func(w http.ResponseWriter, r *http.Request, actor string) {
-		if p, ok := h.occurrenceDetails(w, r, actor); ok {
-			answer(w, http.StatusOK, p)
-		}
-	})
+	add("GET", "/api/types/{name}", answering(h.eventType))
+	add("GET", "/api/occurrences", answering(h.findOccurrence))
+	add("GET", "/api/types/{name}/occurrences/{position}", answering(h.occurrenceDetails))
 	add("GET", "/api/tail", h.serveTail)
-	add("GET", "/api/subscriptions", func(w http.ResponseWriter, r *http.Request, actor string) {
-		page, ok := h.subscriptions(w, r, actor)
-		if ok {
-			answer(w, http.StatusOK, page)
-		}
-	})
+	add("GET", "/api/subscriptions", answering(h.subscriptions))
 	add("GET", "/api/subscriptions/{id}", func(w http.ResponseWriter, r *http.Request, actor string) {
 		if i, ok := h.subscription(w, r, actor, Show); ok {
 			answer(w, http.StatusOK, withShownURL(i))
@@ -72,42 +55,13 @@ func (h *handler) api(add adder) {
 			h.attempts(w, r, i.ID)
 		}
 	})
-	add("GET", "/api/subscriptions/{id}/why", func(w http.ResponseWriter, r *http.Request, actor string) {
-		if d, ok := h.delayReason(w, r, actor); ok {
-			answer(w, http.StatusOK, d)
-		}
-	})
-	add("GET", "/api/events", func(w http.ResponseWriter, r *http.Request, actor string) {
-		if p, ok := h.eventsBetween(w, r, actor); ok {
-			answer(w, http.StatusOK, p)
-		}
-	})
-	add("GET", "/api/latency", func(w http.ResponseWriter, r *http.Request, actor string) {
-		if p, ok := h.latencies(w, r, actor); ok {
-			answer(w, http.StatusOK, p)
-		}
-	})
-	add("GET", "/api/endpoints", func(w http.ResponseWriter, r *http.Request, actor string) {
-		if page, ok := h.endpoints(w, r, actor); ok {
-			answer(w, http.StatusOK, page)
-		}
-	})
-	add("GET", "/api/connections", func(w http.ResponseWriter, r *http.Request, actor string) {
-		page, ok := h.connections(w, r, actor)
-		if ok {
-			answer(w, http.StatusOK, page)
-		}
-	})
-	add("GET", "/api/outbox", func(w http.ResponseWriter, r *http.Request, actor string) {
-		if page, ok := h.rejectedEntries(w, r, actor); ok {
-			answer(w, http.StatusOK, page)
-		}
-	})
-	add("GET", "/api/abandoned", func(w http.ResponseWriter, r *http.Request, actor string) {
-		if page, ok := h.abandonedEvents(w, r, actor); ok {
-			answer(w, http.StatusOK, page)
-		}
-	})
+	add("GET", "/api/subscriptions/{id}/why", answering(h.delayReason))
+	add("GET", "/api/events", answering(h.eventsBetween))
+	add("GET", "/api/latency", answering(h.latencies))
+	add("GET", "/api/endpoints", answering(h.endpoints))
+	add("GET", "/api/connections", answering(h.connections))
+	add("GET", "/api/outbox", answering(h.rejectedEntries))
+	add("GET", "/api/abandoned", answering(h.abandonedEvents))
 	for _, verb := range []Verb{Test, Send, Pause, Unpause, Replay, EndReplay, Resume, End} {
 		add("POST", "/api/subscriptions/{id}/"+string(verb), h.apiAction(verb))
 	}
@@ -117,6 +71,16 @@ func (h *handler) api(add adder) {
 	}
 	add("POST", "/api/types/{name}/reopen", h.apiAction(Reopen))
 	add("POST", "/api/revoke", h.apiAction(Revoke))
+}
+
+// answering returns a page that answers with the value that find returns. If find returns false, it has written an error
+// response.
+func answering[T any](find func(w http.ResponseWriter, r *http.Request, actor string) (T, bool)) page {
+	return func(w http.ResponseWriter, r *http.Request, actor string) {
+		if v, ok := find(w, r, actor); ok {
+			answer(w, http.StatusOK, v)
+		}
+	}
 }
 
 func answer(w http.ResponseWriter, status int, v any) {

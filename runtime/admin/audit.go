@@ -124,11 +124,7 @@ func readAudit(q url.Values) (f operator.AuditFilter, before store.Position, lim
 
 // auditPages registers the audit log in the console and the API.
 func (h *handler) auditPages(add adder) {
-	add("GET", "/api/audit", func(w http.ResponseWriter, r *http.Request, actor string) {
-		if p, ok := h.auditLog(w, r, actor); ok {
-			answer(w, http.StatusOK, p)
-		}
-	})
+	add("GET", "/api/audit", answering(h.auditLog))
 	add("GET", "/audit", func(w http.ResponseWriter, r *http.Request, actor string) {
 		if p, ok := h.auditLog(w, r, actor); ok {
 			h.render(w, r, http.StatusOK, "audit.html", view{Title: "Audit", Filter: r.URL.Query(), Audit: p.Entries, More: nextPageURL(r, p.Next)})

@@ -87,11 +87,7 @@ func (h *handler) overviewCluster(r *http.Request, actor string) (*clusterBody, 
 }
 
 func (h *handler) clusterPages(add adder) {
-	add("GET", "/api/cluster", func(w http.ResponseWriter, r *http.Request, actor string) {
-		if b, ok := h.clusterState(w, r, actor); ok {
-			answer(w, http.StatusOK, b)
-		}
-	})
+	add("GET", "/api/cluster", answering(h.clusterState))
 	add("GET", "/cluster", func(w http.ResponseWriter, r *http.Request, actor string) {
 		if b, ok := h.clusterState(w, r, actor); ok {
 			h.render(w, r, http.StatusOK, "cluster.html", view{Title: "Cluster", Cluster: &b})
