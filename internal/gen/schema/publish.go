@@ -375,28 +375,11 @@ func (b *bundle) appendMember(out []byte, n *source.Node, m source.Member, moved
 // appendValue appends the value of a keyword. s specifies which parts of the value are schemas.
 func (b *bundle) appendValue(out []byte, s schematree.Holds, v *source.Node, moved bool) []byte {
 	switch {
-	case v.Kind == source.Array && (s == schematree.List || s == schematree.SchemaOrList):
-		out = append(out, '[')
-		for i, item := range v.Items {
-			if i > 0 {
-				out = append(out, ',')
-			}
-			out = b.appendSchema(out, item, moved)
-		}
-		return append(out, ']')
+	case v.Kind == source.Array && (s == schematree.List || s == schematree.SchemaOrList),
+		v.Kind == source.Object && (s == schematree.Map || s == schematree.SchemasOrNames):
+		return v.AppendParts(out, func(out []byte, part *source.Node) []byte { return b.appendSchema(out, part, moved) })
 	case s == schematree.Schema || s == schematree.SchemaOrList:
 		return b.appendSchema(out, v, moved)
-	case v.Kind == source.Object && (s == schematree.Map || s == schematree.SchemasOrNames):
-		out = append(out, '{')
-		for i, m := range v.Members {
-			if i > 0 {
-				out = append(out, ',')
-			}
-			out = schematree.AppendString(out, m.Key)
-			out = append(out, ':')
-			out = b.appendSchema(out, m.Value, moved)
-		}
-		return append(out, '}')
 	}
 	return append(out, v.JSON()...)
 }
@@ -445,33 +428,17 @@ func (b *bundle) discriminator(out []byte, n, v *source.Node, moved bool) []byte
 	if mapping == nil || mapping.Kind != source.Object {
 		return append(out, v.JSON()...)
 	}
-	out = append(out, '{')
-	for i, m := range v.Members {
-		if i > 0 {
-			out = append(out, ',')
+	return v.AppendParts(out, func(out []byte, value *source.Node) []byte {
+		if value != mapping {
+			return append(out, value.JSON()...)
 		}
-		out = schematree.AppendString(out, m.Key)
-		out = append(out, ':')
-		if m.Value != mapping {
-			out = append(out, m.Value.JSON()...)
-			continue
-		}
-		out = append(out, '{')
-		for j, e := range mapping.Members {
-			if j > 0 {
-				out = append(out, ',')
+		return mapping.AppendParts(out, func(out []byte, target *source.Node) []byte {
+			if target.Kind == source.String && strings.Contains(target.Text, "#") {
+				return b.appendRef(out, n, target, moved)
 			}
-			out = schematree.AppendString(out, e.Key)
-			out = append(out, ':')
-			if e.Value.Kind == source.String && strings.Contains(e.Value.Text, "#") {
-				out = b.appendRef(out, n, e.Value, moved)
-			} else {
-				out = append(out, e.Value.JSON()...)
-			}
-		}
-		out = append(out, '}')
-	}
-	return append(out, '}')
+			return append(out, target.JSON()...)
+		})
+	})
 }
 
 // escapeFragment escapes the characters that are invalid in a URI fragment.

@@ -235,13 +235,19 @@ func (n *Node) appendJSON(b []byte) []byte {
 		return append(b, n.Text...)
 	case String:
 		return schematree.AppendString(b, n.Text)
-	case Array:
+	}
+	return n.AppendParts(b, func(b []byte, part *Node) []byte { return part.appendJSON(b) })
+}
+
+// AppendParts appends an array or object as compact JSON. It calls appendPart for each item or value of a member.
+func (n *Node) AppendParts(b []byte, appendPart func(b []byte, part *Node) []byte) []byte {
+	if n.Kind == Array {
 		b = append(b, '[')
 		for i, item := range n.Items {
 			if i > 0 {
 				b = append(b, ',')
 			}
-			b = item.appendJSON(b)
+			b = appendPart(b, item)
 		}
 		return append(b, ']')
 	}
@@ -252,7 +258,7 @@ func (n *Node) appendJSON(b []byte) []byte {
 		}
 		b = schematree.AppendString(b, m.Key)
 		b = append(b, ':')
-		b = m.Value.appendJSON(b)
+		b = appendPart(b, m.Value)
 	}
 	return append(b, '}')
 }
