@@ -1,6 +1,7 @@
 -- begin_write begins every writing transaction. It fails if another generation has begun, and makes the commit wait
--- for the disk if the session's default would not. lock_wait is the transaction's lock_timeout, '' for the default. If the role may not read the timeline, writes do not fail: the
--- role notices a failover only by the generation that other processes have raised.
+-- for the disk if the session's default would not. lock_wait is the transaction's lock_timeout, '' for the default. If
+-- the role may not read the timeline, writes do not fail: the role notices a failover only by the generation that other
+-- processes have raised.
 CREATE FUNCTION @.begin_write(expected bigint, old_timeline text, durable boolean, lock_wait text DEFAULT '') RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
 	over boolean;
