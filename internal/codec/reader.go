@@ -23,6 +23,13 @@ func NewReader(text []byte, options ...jsontext.Options) *Reader {
 	return r
 }
 
+// Release returns r to the pool. The values it has returned remain valid.
+func (r *Reader) Release() {
+	r.text = bytes.Buffer{}
+	r.Reset(&r.text)
+	readers.Put(r)
+}
+
 // Unquote returns the text of a JSON string. It shares memory with the string if that has no escapes. If ok is false,
 // the string has an escape of an unpaired surrogate, which becomes U+FFFD.
 func Unquote(quoted []byte) (text []byte, ok bool) {
@@ -31,11 +38,4 @@ func Unquote(quoted []byte) (text []byte, ok bool) {
 	}
 	text, err := jsontext.AppendUnquote(nil, quoted)
 	return text, err == nil
-}
-
-// Release returns r to the pool. The values it has returned remain valid.
-func (r *Reader) Release() {
-	r.text = bytes.Buffer{}
-	r.Reset(&r.text)
-	readers.Put(r)
 }
