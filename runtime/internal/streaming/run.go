@@ -66,22 +66,28 @@ type hookContext struct {
 	context.Context // of the request, with the principal
 	st              *Stream
 	once            sync.Once
-	done            <-chan struct{}
+	made            context.Context
 }
 
-// Done implements [context.Context].
-func (c *hookContext) Done() <-chan struct{} {
+// cancelable returns a context that ends with c.
+func (c *hookContext) cancelable() context.Context {
 	c.once.Do(func() {
 		made, cancel := context.WithCancel(c.Context)
-		c.done = made.Done()
+		c.made = made
 		c.st.mu.Lock()
 		defer c.st.mu.Unlock()
 		if c.st.cancel = cancel; c.st.ended {
 			cancel()
 		}
 	})
-	return c.done
+	return c.made
 }
+
+// Done implements [context.Context].
+func (c *hookContext) Done() <-chan struct{} { return c.cancelable().Done() }
+
+// AfterFunc calls [context.AfterFunc], so deriving contexts from c does not require a goroutine.
+func (c *hookContext) AfterFunc(f func()) (stop func() bool) { return context.AfterFunc(c.cancelable(), f) }
 
 // Err implements [context.Context].
 func (c *hookContext) Err() error {

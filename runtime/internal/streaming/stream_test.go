@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -512,4 +513,29 @@ func TestREP11NothingUnread(t *testing.T) {
 		b.next(f, "1")
 		f.Close()
 	})
+}
+
+// A context that a hook derives ends with the stream, whether it was derived before or after, and needs no goroutine.
+func TestHookContext(t *testing.T) {
+	st := &Stream{wake: topic.NewWake()}
+	c := &hookContext{Context: t.Context(), st: st}
+	before := runtime.NumGoroutine()
+	early, cancel := context.WithCancel(c)
+	defer cancel()
+	if n := runtime.NumGoroutine() - before; n > 0 {
+		t.Errorf("%d more goroutines", n)
+	}
+	if c.Err() != nil || early.Err() != nil {
+		t.Errorf("before the end: %v, %v", c.Err(), early.Err())
+	}
+	st.Terminate(nil)
+	late, cancel := context.WithCancel(c)
+	defer cancel()
+	unused := &hookContext{Context: t.Context(), st: st} // its channel is made after the end
+	for _, ctx := range []context.Context{c, early, late, unused} {
+		<-ctx.Done()
+		if ctx.Err() != context.Canceled {
+			t.Errorf("after the end: %v", ctx.Err())
+		}
+	}
 }
