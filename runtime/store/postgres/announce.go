@@ -41,7 +41,7 @@ func appendRun(run []store.Entry, entries ...store.Entry) []store.Entry {
 
 // announce delivers the entries of one or more transactions in order and completes their appends. A log that must be
 // read first, or that another goroutine is reading, does not delay the other logs.
-func (n *lane) announce(parts []*logPart) {
+func (c *committer) announce(parts []*logPart) {
 	all := map[*Log]*announcement{}
 	for _, p := range parts {
 		if all[p.log] == nil {
@@ -51,12 +51,12 @@ func (n *lane) announce(parts []*logPart) {
 	}
 	for l, a := range all {
 		if a.fresh {
-			n.s.tail.markAppended(l.id)
+			c.s.tail.markAppended(l.id)
 		}
 		if l.tryDeliver(a.to, a.run) {
 			answer(a.group, nil)
 			continue
 		}
-		n.wg.Go(func() { answer(a.group, l.announce(a.run, a.to)) })
+		c.wg.Go(func() { answer(a.group, l.announce(a.run, a.to)) })
 	}
 }

@@ -53,7 +53,7 @@ type appendCall struct {
 	above store.Position
 	row   entryRow
 
-	taken bool // guarded by lane.mu
+	taken bool // guarded by committer.mu
 	done  chan struct{}
 	// Set before done is closed.
 	result result
@@ -121,7 +121,7 @@ func (l *Log) append(ctx context.Context, a *appendCall) (err error) {
 		return err
 	}
 	a.done = make(chan struct{})
-	if err := l.s.lane.add(l, a); err != nil {
+	if err := l.s.committer.add(l, a); err != nil {
 		return err
 	}
 	select {
@@ -129,7 +129,7 @@ func (l *Log) append(ctx context.Context, a *appendCall) (err error) {
 		return a.err
 	case <-ctx.Done():
 	}
-	if l.s.lane.withdraw(l, a) {
+	if l.s.committer.withdraw(l, a) {
 		return ctx.Err()
 	}
 	select {
@@ -142,7 +142,7 @@ func (l *Log) append(ctx context.Context, a *appendCall) (err error) {
 
 // takeGroup removes waiting appends of a log from its queue, up to the size of a group. It returns nil if no appends
 // are waiting. An AppendOnce with an id that is already in the group is left for the next group, which can find the
-// entry. The caller must hold lane.mu.
+// entry. The caller must hold committer.mu.
 func (l *Log) takeGroup(bytes int) *logPart {
 	p := &logPart{log: l}
 	hashes := make(map[int64]bool, min(len(l.queue), maxGroup))

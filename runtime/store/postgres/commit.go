@@ -23,16 +23,16 @@ const (
 	maxSharedBytes = 1 << 20
 	// sharedLockTimeout is how long a shared transaction waits for a locked log.
 	sharedLockTimeout = 250 * time.Millisecond
-	// gatherDivisor determines how long the lane waits for further appends: the duration of the last commit divided by
-	// gatherDivisor, but at most maxGather.
+	// gatherDivisor determines how long the committer waits for further appends: the duration of the last commit
+	// divided by gatherDivisor, but at most maxGather.
 	gatherDivisor = 3
 	maxGather     = 2 * time.Millisecond
 )
 
-// A lane commits the appends of a store, one transaction at a time. A transaction contains the appends to all logs that
-// arrived during the previous one, because an additional transaction costs more than an additional log. A log that
-// is locked or has rejected or large appends leaves the lane until an append to it succeeds.
-type lane struct {
+// A committer commits the appends of a store, one transaction at a time. A transaction contains the appends to all logs
+// that arrived during the previous one, because an additional transaction costs more than an additional log. A log that
+// is locked or has rejected or large appends leaves the committer until an append to it succeeds.
+type committer struct {
 	s *Store
 
 	mu       sync.Mutex
@@ -45,13 +45,13 @@ type lane struct {
 	wg       sync.WaitGroup // of the goroutines; added to under mu while not closed, or by one of them
 }
 
-func newLane(s *Store) *lane { return &lane{s: s, gathered: make(chan struct{}, 1)} }
+func newCommitter(s *Store) *committer { return &committer{s: s, gathered: make(chan struct{}, 1)} }
 
 // An appendQueue contains the waiting appends of a log.
 type appendQueue struct {
 	queue    []*appendCall
-	listed   bool       // it is in lane.logs
-	apart    bool       // it has left the lane
+	listed   bool       // it is in committer.logs
+	apart    bool       // it has left the committer
 	returned []*logPart // transactions that were rolled back because of it
 	alone    bool       // it has a separate goroutine
 }
@@ -72,86 +72,86 @@ type logPart struct {
 }
 
 // add queues an append for the next transaction.
-func (n *lane) add(l *Log, a *appendCall) error {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.closed {
+func (c *committer) add(l *Log, a *appendCall) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
 		return store.ErrClosed
 	}
 	l.queue = append(l.queue, a)
 	switch {
-	case l.alone: // its goroutine continues, or returns the log to the lane
+	case l.alone: // its goroutine continues, or returns the log to the committer
 		return nil
 	case l.apart:
-		n.removeLog(l)
+		c.removeLog(l)
 		return nil
 	}
-	if n.waiting++; n.waiting == n.expected {
+	if c.waiting++; c.waiting == c.expected {
 		select {
-		case n.gathered <- struct{}{}:
+		case c.gathered <- struct{}{}:
 		default: // an append was withdrawn meanwhile
 		}
 	}
-	n.enlist(l)
+	c.enlist(l)
 	return nil
 }
 
-// enlist adds a log with waiting appends to the lane and starts run if necessary. The caller must hold mu.
-func (n *lane) enlist(l *Log) {
+// enlist adds a log with waiting appends to the committer and starts run if necessary. The caller must hold mu.
+func (c *committer) enlist(l *Log) {
 	if !l.listed {
 		l.listed = true
-		n.logs = append(n.logs, l)
+		c.logs = append(c.logs, l)
 	}
-	if !n.running {
-		n.running = true
-		n.wg.Go(n.run)
+	if !c.running {
+		c.running = true
+		c.wg.Go(c.run)
 	}
 }
 
-// removeLog removes a log from the lane, whose appends are then committed in separate transactions. The caller must
+// removeLog removes a log from the committer. Its appends are then committed in separate transactions. The caller must
 // hold mu.
-func (n *lane) removeLog(l *Log) {
+func (c *committer) removeLog(l *Log) {
 	l.apart = true
 	if l.listed {
 		l.listed = false
-		n.logs = slices.DeleteFunc(n.logs, func(other *Log) bool { return other == l })
-		n.waiting -= len(l.queue)
+		c.logs = slices.DeleteFunc(c.logs, func(other *Log) bool { return other == l })
+		c.waiting -= len(l.queue)
 	}
 	if !l.alone {
 		l.alone = true
-		n.wg.Go(func() { n.runAlone(l) })
+		c.wg.Go(func() { c.runAlone(l) })
 	}
 }
 
 // withdraw cancels an append. It returns false if the append is already in a transaction.
-func (n *lane) withdraw(l *Log, a *appendCall) bool {
-	n.mu.Lock()
-	defer n.mu.Unlock()
+func (c *committer) withdraw(l *Log, a *appendCall) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	if a.taken {
 		return false
 	}
 	if i := slices.Index(l.queue, a); i >= 0 {
 		l.queue = append(l.queue[:i:i], l.queue[i+1:]...)
 		if l.listed {
-			n.waiting--
+			c.waiting--
 		}
 	}
 	return true
 }
 
 // close rejects further appends and waits for the pending ones.
-func (n *lane) close() {
-	n.mu.Lock()
-	n.closed = true
-	n.mu.Unlock()
-	n.wg.Wait()
+func (c *committer) close() {
+	c.mu.Lock()
+	c.closed = true
+	c.mu.Unlock()
+	c.wg.Wait()
 }
 
 // run commits waiting appends until none are left. It commits a transaction while the entries of the previous one are
 // being announced.
-func (n *lane) run() {
+func (c *committer) run() {
 	committed := make(chan []*logPart, 4)
-	n.wg.Go(func() {
+	c.wg.Go(func() {
 		for parts := range committed {
 			for more := true; more; { // announce all waiting parts together
 				select {
@@ -161,10 +161,10 @@ func (n *lane) run() {
 					more = false
 				}
 			}
-			n.announce(parts)
+			c.announce(parts)
 		}
 	})
-	for parts := n.takeParts(); parts != nil; parts = n.takeParts() {
+	for parts := c.takeParts(); parts != nil; parts = c.takeParts() {
 		began, count := time.Now(), 0
 		for _, p := range parts {
 			count += len(p.group)
@@ -172,63 +172,63 @@ func (n *lane) run() {
 		// Every replica locks logs in the order of their ids.
 		slices.SortFunc(parts, func(a, b *logPart) int { return cmp.Compare(a.log.id, b.log.id) })
 		for separate := false; len(parts) > 0; separate = true {
-			parts = n.commitTogether(parts, separate, committed)
+			parts = c.commitTogether(parts, separate, committed)
 		}
-		n.gather(count, time.Since(began))
+		c.gather(count, time.Since(began))
 	}
 	close(committed)
 }
 
 // takeParts removes waiting appends from their queues, up to the size of a transaction. If no appends are waiting, it
-// returns nil, and run returns. A log with further appends moves to the end of the lane.
-func (n *lane) takeParts() (parts []*logPart) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	for size := 0; len(n.logs) > 0 && len(parts) < maxLogs; {
-		l := n.logs[0]
+// returns nil, and run returns. A log with further appends moves to the end of the committer.
+func (c *committer) takeParts() (parts []*logPart) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for size := 0; len(c.logs) > 0 && len(parts) < maxLogs; {
+		l := c.logs[0]
 		if len(l.queue) > 0 {
 			if first := l.queue[0].row.size(); first > maxSharedBytes {
-				n.removeLog(l)
+				c.removeLog(l)
 				continue
 			} else if size+first > maxSharedBytes {
 				break
 			}
 		}
-		n.logs, l.listed = n.logs[1:], false
+		c.logs, l.listed = c.logs[1:], false
 		if p := l.takeGroup(maxSharedBytes - size); p != nil {
-			parts, size, n.waiting = append(parts, p), size+p.size, n.waiting-len(p.group)
+			parts, size, c.waiting = append(parts, p), size+p.size, c.waiting-len(p.group)
 		}
 	}
 	for _, p := range parts {
 		if len(p.log.queue) > 0 {
-			n.enlist(p.log)
+			c.enlist(p.log)
 		}
 	}
-	n.running = len(parts) > 0
+	c.running = len(parts) > 0
 	return parts
 }
 
 // gather waits for further appends from the callers of the last transaction, so the next transaction includes them. A
 // transaction with many entries costs little more than a transaction with a single entry. It waits for a fraction of
 // the last commit's duration. If there is only one caller, it does not wait.
-func (n *lane) gather(last int, took time.Duration) {
-	n.mu.Lock()
-	expected := last + n.waiting
-	if expected < 2 || n.closed {
-		n.mu.Unlock()
+func (c *committer) gather(last int, took time.Duration) {
+	c.mu.Lock()
+	expected := last + c.waiting
+	if expected < 2 || c.closed {
+		c.mu.Unlock()
 		return
 	}
-	n.expected = expected
-	n.mu.Unlock()
+	c.expected = expected
+	c.mu.Unlock()
 	select {
-	case <-n.gathered:
+	case <-c.gathered:
 	case <-time.After(min(took/gatherDivisor, maxGather)):
 	}
-	n.mu.Lock()
-	n.expected = 0
-	n.mu.Unlock()
+	c.mu.Lock()
+	c.expected = 0
+	c.mu.Unlock()
 	select {
-	case <-n.gathered: // they have just arrived
+	case <-c.gathered: // they have just arrived
 	default:
 	}
 }
@@ -236,9 +236,9 @@ func (n *lane) gather(last int, took time.Duration) {
 // commitTogether commits the parts of several logs in one transaction, sends them to committed, and returns the parts
 // that need another transaction. If the server rejects the transaction, the next one has a separate statement per log,
 // to identify the faulty log.
-func (n *lane) commitTogether(parts []*logPart, separate bool, committed chan<- []*logPart) (again []*logPart) {
+func (c *committer) commitTogether(parts []*logPart, separate bool, committed chan<- []*logPart) (again []*logPart) {
 	life := parts[0].log.incarnation
-	err := n.transact(life, parts, sharedLockTimeout.String(), separate)
+	err := c.transact(life, parts, sharedLockTimeout.String(), separate)
 	var in []*logPart // the transaction
 	for _, p := range parts {
 		switch {
@@ -251,7 +251,7 @@ func (n *lane) commitTogether(parts []*logPart, separate bool, committed chan<- 
 		}
 	}
 	if err == nil {
-		if in = slices.DeleteFunc(in, n.detectRestore); len(in) > 0 {
+		if in = slices.DeleteFunc(in, c.detectRestore); len(in) > 0 {
 			committed <- in
 		}
 		return again
@@ -270,39 +270,39 @@ func (n *lane) commitTogether(parts []*logPart, separate bool, committed chan<- 
 		faulty = in[i : i+1]
 		again = slices.Concat(in[:i], in[i+1:], again)
 	}
-	n.mu.Lock()
-	defer n.mu.Unlock()
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	for _, p := range faulty {
 		p.log.returned = append(p.log.returned, p)
-		n.removeLog(p.log)
+		c.removeLog(p.log)
 	}
 	return again
 }
 
-// runAlone commits the waiting appends of a log that has left the lane, until the log can return to it.
-func (n *lane) runAlone(l *Log) {
-	for p := n.takeAlone(l); p != nil; p = n.takeAlone(l) {
-		n.s.apart <- struct{}{}
-		err := n.commitAlone(p)
+// runAlone commits the waiting appends of a log that has left the committer, until the log can return to it.
+func (c *committer) runAlone(l *Log) {
+	for p := c.takeAlone(l); p != nil; p = c.takeAlone(l) {
+		c.s.apart <- struct{}{}
+		err := c.commitAlone(p)
 		if err != nil && len(p.group) > 1 && isRefused(err) { // only the appends at fault fail
 			for _, a := range p.group {
 				one := &logPart{log: l, group: []*appendCall{a}}
-				if err := n.commitAlone(one); err != nil {
+				if err := c.commitAlone(one); err != nil {
 					answer(one.group, err)
 				}
 			}
 		} else if err != nil {
 			answer(p.group, err)
 		}
-		<-n.s.apart
+		<-c.s.apart
 	}
 }
 
 // takeAlone removes waiting appends of a log from its queue. If no appends are waiting, it returns nil, and runAlone
 // returns.
-func (n *lane) takeAlone(l *Log) (p *logPart) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
+func (c *committer) takeAlone(l *Log) (p *logPart) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	if len(l.returned) > 0 {
 		p, l.returned = l.returned[0], l.returned[1:]
 		return p
@@ -313,19 +313,19 @@ func (n *lane) takeAlone(l *Log) (p *logPart) {
 		}
 	}
 	if l.alone = false; len(l.queue) > 0 {
-		n.waiting += len(l.queue)
-		n.enlist(l)
+		c.waiting += len(l.queue)
+		c.enlist(l)
 	}
 	return nil
 }
 
 // commitAlone commits the part of a single log in a separate transaction and announces it.
-func (n *lane) commitAlone(p *logPart) error {
-	err := n.transact(p.log.incarnation, []*logPart{p}, "", true)
+func (c *committer) commitAlone(p *logPart) error {
+	err := c.transact(p.log.incarnation, []*logPart{p}, "", true)
 	if isMissingLog(err) { // readHeads detects a restored database and begins new epochs
-		ctx, cancel := n.s.withTimeout(n.s.ctx)
+		ctx, cancel := c.s.withTimeout(c.s.ctx)
 		defer cancel()
-		if _, looked := n.s.readHeads(ctx, p.log); looked != nil {
+		if _, looked := c.s.readHeads(ctx, p.log); looked != nil {
 			err = looked
 		}
 	}
@@ -335,11 +335,11 @@ func (n *lane) commitAlone(p *logPart) error {
 	if p.err != nil {
 		return p.err
 	}
-	n.mu.Lock()
+	c.mu.Lock()
 	p.log.apart = false
-	n.mu.Unlock()
-	if !n.detectRestore(p) {
-		n.wg.Go(func() { n.announce([]*logPart{p}) })
+	c.mu.Unlock()
+	if !c.detectRestore(p) {
+		c.wg.Go(func() { c.announce([]*logPart{p}) })
 	}
 	return nil
 }
@@ -353,11 +353,11 @@ func isRefused(err error) bool {
 
 // transact appends the parts of logs that belong to an incarnation. For a part that it omits, it sets err. It retries
 // after a conflict. If separate is set, it queues one statement per part.
-func (n *lane) transact(of incarnation, parts []*logPart, lockWait string, separate bool) error {
-	return wrapUncertain(n.s.callWithRetry(context.Background(), func(ctx context.Context) error {
+func (c *committer) transact(of incarnation, parts []*logPart, lockWait string, separate bool) error {
+	return wrapUncertain(c.s.callWithRetry(context.Background(), func(ctx context.Context) error {
 		b := &pgx.Batch{}
-		_, timeline := n.s.currentIncarnation()
-		n.s.queueBeginIn(b, of, timeline, lockWait)
+		_, timeline := c.s.currentIncarnation()
+		c.s.queueBeginIn(b, of, timeline, lockWait)
 		var in []*logPart
 		for _, p := range parts {
 			if p.log.incarnation != of {
@@ -377,9 +377,9 @@ func (n *lane) transact(of incarnation, parts []*logPart, lockWait string, separ
 				p.log.queueInsert(b, p.in, func() { p.read = true })
 			}
 		} else {
-			n.queueAll(b, in)
+			c.queueAll(b, in)
 		}
-		return n.s.pool.SendBatch(ctx, b).Close()
+		return c.s.pool.SendBatch(ctx, b).Close()
 	}))
 }
 
@@ -397,7 +397,7 @@ func (p *logPart) prepare() {
 
 // queueAll queues the appends of several logs. One statement locks all logs, reads the entries of other processes and
 // appends new entries. Each log with entries that may already exist has an additional statement.
-func (n *lane) queueAll(b *pgx.Batch, parts []*logPart) {
+func (c *committer) queueAll(b *pgx.Batch, parts []*logPart) {
 	var logs, told, counts, of, before []int64
 	all, byID := newInsert(0), map[int64]*logPart{}
 	for _, p := range parts {
@@ -412,7 +412,7 @@ func (n *lane) queueAll(b *pgx.Batch, parts []*logPart) {
 			of, before = append(of, p.log.id), append(before, int64(i))
 		}
 	}
-	b.Queue(n.s.qualify(`SELECT of_log, head, position, event_id, timestamp, data, meta, targets, cursor
+	b.Queue(c.s.qualify(`SELECT of_log, head, position, event_id, timestamp, data, meta, targets, cursor
 		FROM @.append_all($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)`), logs, told, maxSharedBytes, counts, of, before,
 		all.ids, all.audiences, all.hashes, all.timestamps, all.data, all.meta, all.targets, all.cursors).
 		Query(func(rows pgx.Rows) error {
@@ -449,12 +449,12 @@ func (n *lane) queueAll(b *pgx.Batch, parts []*logPart) {
 
 // detectRestore reports whether the database was restored to an older state of the log. If so, it begins new epochs and
 // completes the appends of the part with an error. It also copies the results of the committed part to its appends.
-func (n *lane) detectRestore(p *logPart) bool {
+func (c *committer) detectRestore(p *logPart) bool {
 	for i, a := range p.group {
 		if a.result = p.in.results[i]; a.result.fresh && a.result.position <= p.told {
-			ctx, cancel := n.s.withTimeout(n.s.ctx)
+			ctx, cancel := c.s.withTimeout(c.s.ctx)
 			defer cancel()
-			err := n.s.beginAfterRestore(ctx, p.log.incarnation, p.log.name, a.result.position, p.told)
+			err := c.s.beginAfterRestore(ctx, p.log.incarnation, p.log.name, a.result.position, p.told)
 			answer(p.group, fmt.Errorf("%w: %w", store.ErrUncertain, err)) // the entry exists, in the new epoch
 			return true
 		}

@@ -160,9 +160,9 @@ func TestRefusedAppendFailsAlone(t *testing.T) {
 	pgtest.Exec(t, pgtest.URL(t), "CREATE FUNCTION "+schema+".refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'refused'; END $$",
 		"CREATE TRIGGER refuse BEFORE INSERT ON "+schema+".entries FOR EACH ROW WHEN (NEW.event_id = 'bad') EXECUTE FUNCTION "+schema+".refuse()")
 	logs, _ := namedAll(t, s, "log", 8)
-	for i := range 2 { // afterwards too, with the log back in the lane
+	for i := range 2 { // afterwards too, with the log back in the committer
 		if i > 0 {
-			appendOne(t, logs[3:4], "good") // so that the log is back in the lane
+			appendOne(t, logs[3:4], "good") // so that the log is back in the committer
 		}
 		atOnce(t, s, len(logs)+1, func() {
 			var wg sync.WaitGroup

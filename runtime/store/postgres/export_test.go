@@ -109,8 +109,8 @@ func (s *Store) Queries() int64 { return s.pool.Stat().AcquireCount() }
 
 // HoldAppends delays appends to all logs until release is called.
 func (s *Store) HoldAppends() (release func()) {
-	n := s.lane
-	for held := false; !held; time.Sleep(time.Millisecond) { // until the lane is idle
+	n := s.committer
+	for held := false; !held; time.Sleep(time.Millisecond) { // until the committer is idle
 		n.mu.Lock()
 		held = !n.running
 		n.running = true
@@ -130,9 +130,9 @@ func (s *Store) HoldTelling(log string) (release func()) {
 
 // Waiting returns the number of waiting appends.
 func (s *Store) Waiting() int {
-	s.lane.mu.Lock()
-	defer s.lane.mu.Unlock()
-	return s.lane.waiting
+	s.committer.mu.Lock()
+	defer s.committer.mu.Unlock()
+	return s.committer.waiting
 }
 
 // counting counts the statements of stores, by schema.

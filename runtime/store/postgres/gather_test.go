@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// waiting returns a lane and a log with n waiting appends that do not start the lane's goroutine.
-func waiting(t *testing.T, n int) (*lane, *Log) {
+// waiting returns a committer and a log with n waiting appends that do not start the committer's goroutine.
+func waiting(t *testing.T, n int) (*committer, *Log) {
 	t.Helper()
-	q, l := newLane(nil), &Log{}
+	q, l := newCommitter(nil), &Log{}
 	q.running = true
 	for range n {
 		if err := q.add(l, &appendCall{}); err != nil {

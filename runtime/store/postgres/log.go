@@ -32,7 +32,7 @@ type Log struct {
 	name        string
 	incarnation incarnation // that of the store when the log was opened
 	epoch       uint64
-	appendQueue               // guarded by lane.mu
+	appendQueue               // guarded by committer.mu
 	turn        chan struct{} // capacity 1: its holder may move the head
 
 	mu      sync.Mutex

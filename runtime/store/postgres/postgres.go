@@ -93,7 +93,7 @@ type Store struct {
 	tail     *tail
 
 	questions atomic.Int64 // queries for heads
-	lane      *lane
+	committer *committer
 	apart     chan struct{} // capacity: the maximum number of concurrent transactions for single logs
 	outbox    outbox.Table
 
@@ -161,7 +161,7 @@ func Open(ctx context.Context, connString string, o Options) (_ *Store, err erro
 	s.ctx, s.stop = context.WithCancel(context.Background())
 	s.tail = newTail(s)
 	s.apart = make(chan struct{}, max(1, s.options.Connections/2))
-	s.lane = newLane(s)
+	s.committer = newCommitter(s)
 	s.wg.Go(s.tail.run)
 	s.wg.Go(s.tail.notify)
 	if len(o.OldKeys) > 0 {
@@ -253,7 +253,7 @@ func (s *Store) Close() error {
 	}
 	s.closed = true
 	s.mu.Unlock()
-	s.lane.close()
+	s.committer.close()
 	s.stop()
 	s.wg.Wait()
 	s.pool.Close()
