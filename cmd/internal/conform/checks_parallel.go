@@ -10,7 +10,7 @@ import (
 // parallelChecks poll while a stream is open. They run first because a server that blocks such a poll until the stream
 // ends slows down most of the run.
 var parallelChecks = []check{
-	{name: "poll-beside-stream", id: "PUSH-10", title: "The server responds promptly to a poll while a stream is open", needs: needPoll | needPush, run: checkPollNextToStream},
+	{name: "poll-during-stream", id: "PUSH-10", title: "The server responds promptly to a poll while a stream is open", needs: needPoll | needPush, run: checkPollNextToStream},
 }
 
 // promptTime is how long a poll may take while a stream is open, if events/list takes less than a quarter of that. The

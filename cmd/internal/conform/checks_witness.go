@@ -17,7 +17,7 @@ var witnessChecks = []check{
 	{name: "modes-poll", id: "POLL-7", title: "Polls return every event of other modes", needs: needWitness, run: completenessCheck(wire.ModePoll, false)},
 	{name: "modes-stream", id: "PUSH-3", title: "Every stream sends every event of other modes", needs: needWitness, run: completenessCheck(wire.ModePush, false)},
 	{name: "modes-webhook", id: "HOOK-6", title: "Every callback receives every event of other modes", needs: needWitness | needHook, run: completenessCheck(wire.ModeWebhook, false)},
-	{name: "poll-beside-streams", id: "PUSH-10", title: "The server responds to every poll while streams are open", needs: needWitness, run: checkWindowAnswered},
+	{name: "poll-during-streams", id: "PUSH-10", title: "The server responds to every poll while streams are open", needs: needWitness, run: checkWindowAnswered},
 	{name: "stream-order", id: "PUSH-3", title: "Streams and polls have the same order", needs: needWitness, run: checkSameOrder},
 	{name: "stream-replay-all", id: "PUSH-1", title: "A later stream replays every event after its cursor", needs: needWitness, run: completenessCheck(wire.ModePush, true)},
 	{name: "stream-replay-live", id: "PUSH-1", title: "A stream loses no event between its replay and later events", needs: needWitness, run: checkSeam},
