@@ -3,6 +3,7 @@ package memory
 import (
 	"encoding/json"
 	"maps"
+	"math"
 	"slices"
 	"time"
 
@@ -91,9 +92,13 @@ func (r *record) isFailing() bool {
 // An instant is a time in Unix nanoseconds, where 0 means no time.
 type instant int64
 
+// instantOf returns the instant of t. Times after the year 2262, such as the expiry of a token, become the last instant.
 func instantOf(t time.Time) instant {
-	if t.IsZero() {
+	switch {
+	case t.IsZero():
 		return 0
+	case t.After(time.Unix(0, math.MaxInt64)):
+		return math.MaxInt64
 	}
 	return instant(t.UnixNano())
 }

@@ -96,3 +96,11 @@ func TestHOOK3ClockSetBack(t *testing.T) {
 		}
 	}
 }
+
+// SUB-6: a subscription without expiry ends with its caller's token, which may be in any year.
+func TestFarExpiry(t *testing.T) {
+	far := instantOf(time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC))
+	if got := far.time(); got.Before(time.Now().AddDate(100, 0, 0)) {
+		t.Errorf("the year 9999 became %v", got)
+	}
+}

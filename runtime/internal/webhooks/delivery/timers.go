@@ -2,6 +2,7 @@ package delivery
 
 import (
 	"container/heap"
+	"math"
 	"time"
 )
 
@@ -9,9 +10,13 @@ import (
 // subscription has many instants.
 type instant int64
 
+// instantOf returns the instant of t. Times after the year 2262, such as the expiry of a token, become the last instant.
 func instantOf(t time.Time) instant {
-	if t.IsZero() {
+	switch {
+	case t.IsZero():
 		return 0
+	case t.After(time.Unix(0, math.MaxInt64)):
+		return math.MaxInt64
 	}
 	return instant(t.UnixNano())
 }
