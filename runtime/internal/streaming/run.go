@@ -87,7 +87,9 @@ func (c *hookContext) cancelable() context.Context {
 func (c *hookContext) Done() <-chan struct{} { return c.cancelable().Done() }
 
 // AfterFunc calls [context.AfterFunc], so deriving contexts from c does not require a goroutine.
-func (c *hookContext) AfterFunc(f func()) (stop func() bool) { return context.AfterFunc(c.cancelable(), f) }
+func (c *hookContext) AfterFunc(f func()) (stop func() bool) {
+	return context.AfterFunc(c.cancelable(), f)
+}
 
 // Err implements [context.Context].
 func (c *hookContext) Err() error {
