@@ -233,7 +233,7 @@ func (c *recorder) Write(frames []frame.Frame) error {
 	defer c.mu.Unlock()
 	c.n++
 	for _, f := range frames {
-		raw := string(f.Head) + string(f.Tail)
+		raw := string(bytes.Join(f[:], nil))
 		var m struct {
 			JSONRPC string          `json:"jsonrpc"`
 			Method  string          `json:"method"`

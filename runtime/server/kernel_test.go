@@ -260,7 +260,7 @@ func TestPassesInBytes(t *testing.T) {
 		rec := &recorder{id: "8", gate: func(_ int, frames []frame.Frame) error {
 			n := 0
 			for _, f := range frames {
-				n += len(f.Head) + len(f.Tail)
+				n += len(f.Params())
 			}
 			largest = max(largest, n)
 			return nil

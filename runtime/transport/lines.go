@@ -257,17 +257,11 @@ func (c *lineConn) writeResponse(id json.RawMessage, response []byte) error {
 
 // joinFrames encodes notifications as lines for a single write.
 func joinFrames(frames []frame.Frame) []byte {
-	size := 0
-	for _, f := range frames {
-		size += len(f.Head) + len(f.Tail) + 1
+	pieces := make([][]byte, 0, 5*len(frames))
+	for i := range frames {
+		pieces = append(append(pieces, frames[i][:]...), []byte("\n"))
 	}
-	b := make([]byte, 0, size)
-	for _, f := range frames {
-		b = append(b, f.Head...)
-		b = append(b, f.Tail...)
-		b = append(b, '\n')
-	}
-	return b
+	return bytes.Join(pieces, nil)
 }
 
 // Close closes both ends.

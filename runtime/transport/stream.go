@@ -73,17 +73,18 @@ var bufferPool = sync.Pool{New: func() any { return bufio.NewWriterSize(nil, 32<
 // Write writes the frames with a single flush.
 func (c *eventWriter) Write(frames []frame.Frame) error {
 	return c.write(func(b *bufio.Writer) {
-		for _, f := range frames {
+		for i := range frames {
 			_, _ = b.WriteString(sse.Head)
-			_, _ = b.Write(f.Head)
-			_, _ = b.Write(f.Tail)
+			for _, piece := range frames[i][:] {
+				_, _ = b.Write(piece)
+			}
 			_, _ = b.WriteString(sse.Tail)
 		}
 	})
 }
 
 func (c *eventWriter) writeMessage(msg json.RawMessage) error {
-	return c.Write([]frame.Frame{{Head: msg}})
+	return c.Write([]frame.Frame{{msg}})
 }
 
 func (c *eventWriter) writeText(text []byte) error {

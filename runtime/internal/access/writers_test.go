@@ -17,7 +17,7 @@ const runtime = "github.com/mcpe-gen/mcpe-gen/runtime/"
 
 // watched are the functions through which a payload goes to a client, and the hooks and states that decide about it.
 var watched = []string{
-	"(internal/topic.Outcome).Data", "(internal/topic.Outcome).Head", "(internal/topic.Outcome).Item", "(internal/topic.Outcome).Body",
+	"(internal/topic.Outcome).Data", "(internal/topic.Outcome).Frame", "(internal/topic.Outcome).Item", "(internal/topic.Outcome).Body",
 	"internal/polling.Read", "internal/polling.Any", "(internal/webhooks/delivery.Sender).Send",
 	"(internal/port.Follower).Next", "(store/engine.Schedules).Queue",
 	"(server.Options).Authorize", "(server.untypedHooks).Authorize", "(internal/cluster/orders.Log).Heard", "(internal/cluster/cluster.Processes).Heard", "(internal/part.Service).Heard",

@@ -9,34 +9,29 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
-// A Frame is a complete JSON-RPC notification in compact JSON, Head followed by Tail. Head is shared by all streams
-// that send the same event. Tail is specific to the stream.
-type Frame struct {
-	Head, Tail []byte
-}
+// A Frame is a complete JSON-RPC notification in compact JSON, cut into pieces. All streams that send the same event
+// share the pieces before and after its data. The last piece is the tail of the stream.
+type Frame [4][]byte
 
-// The text of every head before and after the method.
+// The text of every frame before and after the method.
 const (
 	opening = `{"jsonrpc":"2.0","method":"`
 	params  = `","params":`
 )
 
-// EventOpening is the start of an event's head, up to and including the params key.
+// EventOpening is the start of an event's frame, up to and including the params key.
 const EventOpening = opening + wire.NotificationEvent + params
 
 // Method returns the notification's method.
 func (f Frame) Method() string {
-	rest := f.Head[len(opening):]
+	rest := f[0][len(opening):]
 	return string(rest[:bytes.IndexByte(rest, '"')])
 }
 
 // Params returns a copy of the notification's params. It is used by connections that send messages instead of bytes.
 func (f Frame) Params() json.RawMessage {
-	rest := f.Head[len(opening):]
-	rest = rest[bytes.IndexByte(rest, '"')+len(params):]
-	p := make(json.RawMessage, 0, len(rest)+len(f.Tail)-1)
-	p = append(p, rest...)
-	return append(p, f.Tail[:len(f.Tail)-1]...)
+	rest := bytes.Join(f[:], nil)[len(opening):]
+	return rest[bytes.IndexByte(rest, '"')+len(params) : len(rest)-1]
 }
 
 // AppendString appends the JSON encoding of s, an eventId or cursor, to b.
@@ -64,7 +59,7 @@ func Tail(id json.RawMessage) []byte {
 // controlFrame returns a frame that is not an event. members contains the members of params without the enclosing
 // braces.
 func controlFrame(method, members string, tail []byte) Frame {
-	return Frame{Head: []byte(opening + method + params + "{" + members + `,"_meta":{`), Tail: tail}
+	return Frame{[]byte(opening + method + params + "{" + members + `,"_meta":{`), tail}
 }
 
 // Active returns the notification that reports a stream's start position. truncated means that earlier events have been

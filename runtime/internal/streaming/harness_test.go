@@ -236,7 +236,7 @@ func (l *live) Write(frames []frame.Frame) error {
 			} `json:"error"`
 		}
 		if err := json.Unmarshal(f.Params(), &p); err != nil {
-			l.b.t.Errorf("%s%s: %v", f.Head, f.Tail, err)
+			l.b.t.Errorf("%s: %v", f, err)
 		}
 		short := strings.TrimPrefix(f.Method(), wire.NotificationPrefix)
 		if p.Truncated {

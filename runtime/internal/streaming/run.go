@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -234,6 +235,7 @@ func (r *run) collect() {
 	if p.Gap && len(p.Out) == 0 {
 		r.frames = append(r.frames, frame.Active(st.reader.Cursor(), true, st.tail))
 	}
+	r.frames = slices.Grow(r.frames, len(p.Out))
 	for i := range p.Out {
 		r.frames = append(r.frames, r.frame(&p.Out[i]))
 	}
@@ -268,7 +270,7 @@ func (r *run) frame(o *topic.Outcome) frame.Frame {
 		return frame.Error(wire.NotificationError, fault.Object(o.Err(), r.st.dialect), r.st.tail)
 	}
 	r.events++
-	return frame.Frame{Head: o.Head(), Tail: r.st.tail}
+	return o.Frame(r.st.tail)
 }
 
 // deadline returns the time at which the stream must continue even without a signal.

@@ -79,8 +79,12 @@ func (o *Outcome) Data() json.RawMessage { return o.v.data }
 // Cursor returns the JSON encoding of the cursor after the occurrence.
 func (o *Outcome) Cursor() []byte { return o.rec.cursor }
 
-// Head returns the head of the event's frame, which all streams share. It is encoded once for all subscriptions.
-func (o *Outcome) Head() []byte { return o.rec.frameHead(o.v) }
+// Frame returns the event's frame for a stream with the given tail. The text around the payload is encoded once for all
+// subscriptions.
+func (o *Outcome) Frame(tail []byte) frame.Frame {
+	around := o.rec.frameText()
+	return frame.Frame{around.before, o.v.data, around.after, tail}
+}
 
 // Item returns the occurrence encoded for a poll result, without a cursor (OCC-3). It is encoded once for all
 // subscriptions.

@@ -23,6 +23,7 @@ type record struct {
 	cursor []byte // JSON of the cursor after the entry: a string or null
 	places []place
 	plain  variant
+	around atomic.Pointer[around]
 	sound  func() error // Sound, called once
 
 	mu       sync.Mutex
@@ -42,10 +43,12 @@ type variant struct {
 	err     error
 	charged int // bytes charged to the record's budget; guarded by record.mu
 
-	head     atomic.Pointer[[]byte]   // encoded event frame
 	item     atomic.Pointer[[]byte]   // encoded item of a poll result
 	original atomic.Pointer[original] // for PerPrincipal
 }
+
+// An around is the text of an event's frame before and after its payload, without the tail of a stream.
+type around struct{ before, after []byte }
 
 // An original is a payload from which PerPrincipal makes the views of principals.
 type original struct {
@@ -59,7 +62,7 @@ const (
 	cachedVariants  = 1024
 	MaxRecordBytes  = 16 << 20
 	variantOverhead = 256
-	formsOfAPayload = 3 // data, frame and poll item
+	formsOfAPayload = 2 // data and poll item
 )
 
 func newRecord(typ *Type, e store.Entry, cursor []byte) *record {
@@ -233,14 +236,15 @@ func (t *Type) encodePayload(hook string, payload any, known *validate.Members) 
 	return data, nil
 }
 
-// frameHead returns the head of the event's frame, which all streams share. It is encoded once.
-func (r *record) frameHead(v *variant) []byte {
-	if h := v.head.Load(); h != nil {
-		return *h
+// frameText returns the text of the event's frame around the payload, which all streams share. It is encoded once.
+func (r *record) frameText() *around {
+	if a := r.around.Load(); a != nil {
+		return a
 	}
-	b := make([]byte, 0, len(v.data)+len(r.entry.Meta)+len(r.cursor)+256)
+	b := make([]byte, 0, len(r.entry.Meta)+len(r.cursor)+256)
 	b = append(b, frame.EventOpening...)
-	b = r.appendOccurrence(b, v)
+	b = r.appendOpening(b)
+	before := len(b)
 	b = append(b, `,"cursor":`...)
 	b = append(b, r.cursor...)
 	b = append(b, `,"_meta":{`...)
@@ -248,10 +252,11 @@ func (r *record) frameHead(v *variant) []byte {
 	if b = r.appendMeta(b); len(b) > n {
 		b = append(b, ',')
 	}
-	if v.head.CompareAndSwap(nil, &b) {
-		r.chargeForms(v, len(b))
+	a := &around{b[:before:before], b[before:]}
+	if r.around.CompareAndSwap(nil, a) {
+		r.charge(len(b), "", nil)
 	}
-	return b
+	return a
 }
 
 // pollItem returns the occurrence encoded for a poll result, without a cursor (OCC-3). It is encoded once.
@@ -268,7 +273,7 @@ func (r *record) pollItem(v *variant) []byte {
 
 // appendItem appends the occurrence as a JSON object, with a cursor unless cursor is nil.
 func (r *record) appendItem(b []byte, v *variant, cursor []byte) []byte {
-	b = r.appendOccurrence(b, v)
+	b = append(r.appendOpening(b), v.data...)
 	if cursor != nil {
 		b = append(b, `,"cursor":`...)
 		b = append(b, cursor...)
@@ -284,16 +289,15 @@ func (r *record) appendItem(b []byte, v *variant, cursor []byte) []byte {
 	return append(b, '}')
 }
 
-// appendOccurrence appends the opening brace and the members up to and including data.
-func (r *record) appendOccurrence(b []byte, v *variant) []byte {
+// appendOpening appends the opening brace and the text up to the value of data.
+func (r *record) appendOpening(b []byte) []byte {
 	b = append(b, `{"eventId":`...)
 	b = frame.AppendString(b, r.entry.EventID)
 	b = append(b, `,"name":`...)
 	b = append(b, r.typ.NameJSON...)
 	b = append(b, `,"timestamp":"`...)
 	b = append(b, r.entry.Timestamp.String()...)
-	b = append(b, `","data":`...)
-	return append(b, v.data...)
+	return append(b, `","data":`...)
 }
 
 // appendMeta appends the members of the author's _meta and the fingerprint, without the enclosing braces.

@@ -1,6 +1,7 @@
 package topic
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -317,10 +318,11 @@ func TestVariantsAreBounded(t *testing.T) {
 				for _, v := range r.variants {
 					n += formsOfAPayload*len(v.data) + variantOverhead
 				}
-				for _, form := range []*[]byte{r.plain.head.Load(), r.plain.item.Load()} {
-					if form != nil {
-						n += len(*form)
-					}
+				if item := r.plain.item.Load(); item != nil {
+					n += len(*item)
+				}
+				if a := r.around.Load(); a != nil {
+					n += len(a.before) + len(a.after)
 				}
 				if n != r.charged {
 					t.Errorf("record %d keeps %d bytes, counted %d", r.entry.Position, n, r.charged)
@@ -362,8 +364,8 @@ func TestFormsAreBounded(t *testing.T) {
 		if err != nil || len(p.Out) != 1 {
 			t.Fatal(len(p.Out), err)
 		}
-		if head, item := p.Out[0].Head(), p.Out[0].Item(); len(head) < size || len(item) < size {
-			t.Fatal(len(head), len(item))
+		if frame, item := p.Out[0].Frame(nil), p.Out[0].Item(); len(frame[1]) < size || len(item) < size {
+			t.Fatal(len(frame[1]), len(item))
 		}
 		kept, l := 0, topic.life.Load()
 		for j := range l.records {
@@ -413,8 +415,7 @@ func TestExpectedIsForgotten(t *testing.T) {
 	}
 }
 
-// An occurrence has three forms, which differ in the cursor only; the frame's head is closed by the
-// stream's tail.
+// An occurrence has three forms, which differ in the cursor only; the frame ends with the stream's tail.
 func TestForms(t *testing.T) {
 	typ := newType(t)
 	typ.Echo = []byte(`"echo":"1"`)
@@ -430,15 +431,42 @@ func TestForms(t *testing.T) {
 	_, p := pull(t, &r)
 	o := &p.Out[0]
 	const members = `{"eventId":"x","name":"e","timestamp":"2026-01-02T03:04:05Z","data":{"id":"x"}`
-	cursor := "c"
+	cursor, pieces := "c", o.Frame([]byte(`"tail`))
+	frame := string(bytes.Join(pieces[:], nil))
 	for form, want := range map[string]string{
 		string(o.Item()):        members + `,"_meta":{"k":1,"echo":"1"}}`,
 		string(o.Body(&cursor)): members + `,"cursor":"c","_meta":{"k":1,"echo":"1"}}`,
 		string(o.Body(nil)):     members + `,"cursor":null,"_meta":{"k":1,"echo":"1"}}`,
-		string(o.Head()):        `{"jsonrpc":"2.0","method":"notifications/events/event","params":` + members + `,"cursor":` + string(r.Cursor()) + `,"_meta":{"k":1,"echo":"1",`,
+		frame:                   `{"jsonrpc":"2.0","method":"notifications/events/event","params":` + members + `,"cursor":` + string(r.Cursor()) + `,"_meta":{"k":1,"echo":"1","tail`,
 	} {
 		if form != want {
 			t.Errorf("%s\nwant %s", form, want)
+		}
+	}
+}
+
+// The frames of private views share the text around the payload.
+func TestFramesShareText(t *testing.T) {
+	typ := newType(t)
+	typ.PerPrincipal = func(_ context.Context, p, a any) (any, error) {
+		p.(*incident).Text = fmt.Sprint(*a.(*filter).Level)
+		return p, nil
+	}
+	topic := open(t, typ, nil, store.LogOptions{})
+	add(t, topic, incident{ID: "x"})
+	var first [4][]byte
+	for level := range 3 {
+		r := topic.Reader(parse(t, typ, fmt.Sprintf(`{"level":%d}`, level)), "sub", nil, 0)
+		_, p := pull(t, &r)
+		f := p.Out[0].Frame(nil)
+		if want := fmt.Sprintf(`{"id":"x","text":"%d"}`, level); string(f[1]) != want {
+			t.Errorf("%s, want %s", f[1], want)
+		}
+		if level == 0 {
+			first = f
+		}
+		if &f[0][0] != &first[0][0] || &f[2][0] != &first[2][0] {
+			t.Errorf("%s and %s are copied", f[0], f[2])
 		}
 	}
 }
