@@ -1,6 +1,7 @@
 package topic
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -70,15 +71,8 @@ func (x *index) detach(r *Reader) {
 	if b.refs--; b.refs == 0 {
 		delete(b.shape.buckets, b.key)
 		if len(b.shape.buckets) == 0 {
-			for i, s := range x.shapes {
-				if s == b.shape {
-					last := len(x.shapes) - 1
-					x.shapes[i] = x.shapes[last]
-					x.shapes[last] = nil
-					x.shapes = x.shapes[:last]
-					break
-				}
-			}
+			i := slices.Index(x.shapes, b.shape)
+			x.shapes = slices.Delete(x.shapes, i, i+1)
 		}
 	}
 	same := x.byID[r.id]
@@ -95,17 +89,10 @@ func (x *index) detach(r *Reader) {
 }
 
 func (x *index) shapeOf(rules []int) *shape {
-next:
 	for _, s := range x.shapes {
-		if len(s.rules) != len(rules) {
-			continue
+		if slices.Equal(s.rules, rules) {
+			return s
 		}
-		for i := range rules {
-			if s.rules[i] != rules[i] {
-				continue next
-			}
-		}
-		return s
 	}
 	return nil
 }
