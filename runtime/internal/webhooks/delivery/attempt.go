@@ -1,6 +1,7 @@
 package delivery
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -211,8 +212,9 @@ func (e *Engine) settleLost(h *Handle, u *pendingEvent) {
 // occurrence.
 func (e *Engine) abandonEvent(h *Handle, u *pendingEvent, eventID string) {
 	h.settleEvent(u)
-	h.health.pastFailures().abandoned.Add(e.now())
-	e.countOutcome(h, outcomeAbandoned, h.health.lastError())
+	f := h.ensureFailures()
+	f.abandoned.Add(e.now())
+	e.countOutcome(h, outcomeAbandoned, f.category)
 	e.queueLog(slog.LevelWarn, "webhook delivery abandoned", h,
 		append([]slog.Attr{slog.String("eventId", eventID), slog.Int("attempts", u.attempts)}, h.lastErrorAttrs()...)...)
 }
@@ -383,10 +385,13 @@ func (e *Engine) applyResult(h *Handle, u *pendingEvent, eventID string, r attem
 
 func (h *Handle) recordSuccess(now time.Time) {
 	h.width = min(h.width+1, h.e.o.PerSubscription)
-	if h.failing = 0; h.health.suspended { // it was in flight when the subscription was suspended
-		h.failing = instantOf(now)
+	if f := h.failures; f != nil {
+		f.failedSince, f.failing = 0, 0
+		if f.suspended { // it was in flight when the subscription was suspended
+			f.failing = instantOf(now)
+		}
 	}
-	h.health.failedSince, h.health.lastDelivery = 0, instantOf(now)
+	h.lastDelivery = instantOf(now)
 	h.countAttempt(now, false)
 	h.e.scheduleWrite(h)
 }
@@ -395,15 +400,12 @@ func (h *Handle) recordFailure(now time.Time, r attemptResult) {
 	if h.width = 1; !h.slow {
 		h.width = max(1, h.e.o.PerSubscription/4)
 	}
-	if h.failing == 0 {
-		h.failing = instantOf(now)
-	}
-	if h.health.failedSince == 0 || h.health.lastError() != string(r.category) {
+	f := h.ensureFailures()
+	if f.failedSince == 0 || f.category != string(r.category) {
 		h.e.scheduleWrite(h)
 	}
-	if h.health.failedSince == 0 {
-		h.health.failedSince = instantOf(now)
-	}
+	f.failedSince = cmp.Or(f.failedSince, instantOf(now))
+	f.failing = cmp.Or(f.failing, instantOf(now))
 	h.recordLastError(r)
 	if r.pause {
 		h.notUntil = max(h.notUntil, min(r.wish, h.e.clock().plus(h.e.o.RetryWindow)))
@@ -412,6 +414,6 @@ func (h *Handle) recordFailure(now time.Time, r attemptResult) {
 
 // recordLastError records that a failed attempt is the last one.
 func (h *Handle) recordLastError(r attemptResult) {
-	f := h.health.pastFailures()
+	f := h.ensureFailures()
 	f.category, f.status, f.at = string(r.category), r.status, instantOf(r.at)
 }

@@ -23,7 +23,7 @@ func (e *Engine) handleTimer() {
 		case !h.hasEnded() && h.isExpired(now):
 			h.overdue = true
 			expired = append(expired, h)
-		case !h.hasEnded() && h.health.suspended && h.hasFailedTooLong(now):
+		case !h.hasEnded() && h.isSuspended() && h.hasFailedTooLong(now):
 			h.terminateFailing()
 			failed = append(failed, h)
 		default:

@@ -32,29 +32,29 @@ type Handle struct {
 	dialect    wire.Dialect
 
 	// The engine's mutex e.mu guards the fields below.
-	ring      webhook.Ring
-	refreshed instant // RefreshedAt of the record
-	expires   instant // 0: never
-	marks     Watermark
-	window    []*pendingEvent // parallel to the open positions of marks
-	controls  []*controlEnvelope
-	stats     *attemptCounts
-	made      *[]operator.Attempt // attempts since the last write; nil for none
-	asked     *Replay             // replay in progress; nil for none
-	before    *store.Progress     // progress to store until the replay has been stored; nil for none
-	limiter   *rate.Limiter
-	health    health
-	failing   instant // first failure of the current run since this engine started
-	notUntil  moment  // earliest attempt, by a limit or the endpoint's wish
-	pausedAt  instant // when an operator paused the subscription; 0 if not paused
-	held      moment  // earliest attempt, because the subscriber may not know the subscription before
-	wakeAt    moment  // time of the entry in e.due
-	slot      int     // in e.due, or -1
-	inFlight  int
-	width     int    // current limit of attempts in flight
-	seen      uint32 // guest.breaks at the last response; 0 without one
-	intake    intake
-	phase     phase
+	ring         webhook.Ring
+	refreshed    instant // RefreshedAt of the record
+	expires      instant // 0: never
+	marks        Watermark
+	window       []*pendingEvent // parallel to the open positions of marks
+	controls     []*controlEnvelope
+	stats        *attemptCounts
+	made         *[]operator.Attempt // attempts since the last write; nil for none
+	asked        *Replay             // replay in progress; nil for none
+	before       *store.Progress     // progress to store until the replay has been stored; nil for none
+	limiter      *rate.Limiter
+	lastDelivery instant   // last success of a delivery
+	failures     *failures // nil if no attempt has failed
+	notUntil     moment    // earliest attempt, by a limit or the endpoint's wish
+	pausedAt     instant   // when an operator paused the subscription; 0 if not paused
+	held         moment    // earliest attempt, because the subscriber may not know the subscription before
+	wakeAt       moment    // time of the entry in e.due
+	slot         int32     // in e.due, or -1
+	inFlight     int32
+	width        int    // current limit of attempts in flight
+	seen         uint32 // guest.breaks at the last response; 0 without one
+	intake       intake
+	phase        phase
 
 	slow    bool // the last attempt or the challenge was not answered in time
 	queued  bool // in guest.ready
@@ -121,10 +121,7 @@ func (e *Engine) Add(ctx context.Context, n Entry) (*Handle, error) {
 		gapped: s.Truncated, pausedAt: instantOf(s.PausedAt), slot: -1, width: startWidth(e.o.PerSubscription), intake: intake{woken: true},
 	}
 	now := e.now()
-	h.health = healthOf(&s, now)
-	if h.health.suspended {
-		h.failing = instantOf(now)
-	}
+	h.lastDelivery, h.failures = instantOf(s.Health.LastDeliveryAt), failuresOf(&s, now)
 	if n.Begin != nil {
 		n.Begin(h)
 	}
@@ -416,7 +413,7 @@ func (h *Handle) isExpired(now time.Time) bool {
 // lastErrorAttrs returns the attributes of a log message about the last failed attempt. The status is 0 if the endpoint
 // did not respond.
 func (h *Handle) lastErrorAttrs() []slog.Attr {
-	f := h.health.pastFailures()
+	f := h.pastFailures()
 	return []slog.Attr{slog.String("category", f.category), slog.Int("status", f.status)}
 }
 

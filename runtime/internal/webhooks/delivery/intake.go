@@ -20,8 +20,8 @@ type intake struct {
 	parked   bool   // the reader wakes the handle when there is more
 	stumbles uint8  // consecutive failed reads
 	notUntil moment // earliest read after a failure of the log
-	turn     int    // counts rewinds: results of reads of an earlier turn are dropped
-	parkedIn int    // the turn of the last Park
+	turn     uint32 // counts rewinds: results of reads of an earlier turn are dropped
+	parkedIn uint32 // the turn of the last Park
 }
 
 const (
@@ -55,13 +55,13 @@ func (in *intake) recordUnpark() (parked, passed bool) {
 
 // beginRead starts a read. A wakeup during the read causes another read. It returns the turn, which the caller passes
 // to outdated and park.
-func (in *intake) beginRead() (turn int) {
+func (in *intake) beginRead() (turn uint32) {
 	in.woken = false
 	return in.turn
 }
 
 // isOutdated reports whether the handle was rewound since the given turn. If so, it schedules another read.
-func (in *intake) isOutdated(turn int) bool {
+func (in *intake) isOutdated(turn uint32) bool {
 	if in.turn == turn {
 		return false
 	}
@@ -84,7 +84,7 @@ func (in *intake) recordSuccess(more bool) {
 }
 
 // recordPark records the result of a call to Reader.Park. If ok is false, there is more to read.
-func (in *intake) recordPark(turn int, ok bool) {
+func (in *intake) recordPark(turn uint32, ok bool) {
 	in.parked, in.parkedIn = ok, turn
 	in.woken = in.woken || !ok
 }

@@ -11,7 +11,7 @@ func TestIntake(t *testing.T) {
 	type steps = func(in *intake)
 	fresh := intake{woken: true}
 	// read is a whole turn that meanwhile is interrupted by something.
-	read := func(meanwhile steps, end func(in *intake, turn int)) steps {
+	read := func(meanwhile steps, end func(in *intake, turn uint32)) steps {
 		return func(in *intake) {
 			in.reading = true
 			in.recordUnpark()
@@ -24,7 +24,7 @@ func TestIntake(t *testing.T) {
 		}
 	}
 	nothing := func(*intake) {}
-	all := func(in *intake, turn int) { in.recordSuccess(false); in.recordPark(turn, true) }
+	all := func(in *intake, turn uint32) { in.recordSuccess(false); in.recordPark(turn, true) }
 	for _, tt := range []struct {
 		name        string
 		do          steps
@@ -32,15 +32,15 @@ func TestIntake(t *testing.T) {
 	}{
 		{"at first", nothing, true, false},
 		{"all is read", read(nothing, all), false, true},
-		{"there is more", read(nothing, func(in *intake, _ int) { in.recordSuccess(true) }), true, false},
-		{"there is more when it parks", read(nothing, func(in *intake, turn int) { in.recordSuccess(false); in.recordPark(turn, false) }), true, false},
+		{"there is more", read(nothing, func(in *intake, _ uint32) { in.recordSuccess(true) }), true, false},
+		{"there is more when it parks", read(nothing, func(in *intake, turn uint32) { in.recordSuccess(false); in.recordPark(turn, false) }), true, false},
 		{"woken while it reads", read(func(in *intake) { in.requestRead() }, all), true, false},
-		{"woken between the read and the park", read(nothing, func(in *intake, turn int) { in.recordSuccess(false); in.requestRead(); in.recordPark(turn, true) }), true, false},
+		{"woken between the read and the park", read(nothing, func(in *intake, turn uint32) { in.recordSuccess(false); in.requestRead(); in.recordPark(turn, true) }), true, false},
 		{"rewound while it reads", read(func(in *intake) { in.rewind() }, all), true, false},
 		{"rewound when it is parked", func(in *intake) { read(nothing, all)(in); in.rewind() }, true, false},
 		{"woken when it is parked", func(in *intake) { read(nothing, all)(in); in.requestRead() }, true, false},
 		{"read again after a wake", func(in *intake) { read(nothing, all)(in); in.requestRead(); read(nothing, all)(in) }, false, true},
-		{"the log fails", read(nothing, func(in *intake, _ int) { in.recordFailure(now) }), true, false},
+		{"the log fails", read(nothing, func(in *intake, _ uint32) { in.recordFailure(now) }), true, false},
 		{"while it reads", func(in *intake) { in.reading = true }, false, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

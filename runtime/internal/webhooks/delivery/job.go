@@ -28,7 +28,7 @@ func (h *Handle) nextJob(now time.Time) (j job, ok bool) {
 	if !h.hasEnded() && (h.isStopped() || h.phase == stopping || h.isExpired(now)) || clock < max(h.notUntil, h.held) {
 		return j, false
 	}
-	if h.inFlight < h.width {
+	if int(h.inFlight) < h.width {
 		for _, c := range h.controls {
 			if !c.busy && clock >= c.due {
 				j.control = c
@@ -39,7 +39,7 @@ func (h *Handle) nextJob(now time.Time) (j job, ok bool) {
 	if h.hasEnded() {
 		return j, false
 	}
-	if h.inFlight < h.width {
+	if int(h.inFlight) < h.width {
 		for i, u := range h.window {
 			if !u.busy && clock >= u.due {
 				j.event = u
@@ -100,8 +100,8 @@ func (h *Handle) nextTime(now time.Time) moment {
 		return next
 	}
 	if h.isStopped() {
-		if h.expires == 0 && h.health.suspended {
-			next = h.e.momentOf(h.failing.time().Add(h.e.o.NoExpiryRemoval), now)
+		if h.expires == 0 && h.isSuspended() {
+			next = h.e.momentOf(h.failures.failing.time().Add(h.e.o.NoExpiryRemoval), now)
 		}
 	} else {
 		if len(h.window) > 0 {

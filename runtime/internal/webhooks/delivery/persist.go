@@ -156,7 +156,7 @@ func (e *Engine) save() {
 
 // isQuiet reports whether h has nothing to do until its reader wakes it.
 func (h *Handle) isQuiet() bool {
-	return h.intake.isIdle() && len(h.window) == 0 && len(h.controls) == 0 && !h.health.suspended
+	return h.intake.isIdle() && len(h.window) == 0 && len(h.controls) == 0 && !h.isSuspended()
 }
 
 // A snapshot contains the data for one write.

@@ -81,7 +81,7 @@ func (h *Handle) pendingAt(p store.Position) *pendingEvent {
 	return h.window[i]
 }
 
-func (h *Handle) sendAgain(ctx context.Context, u *pendingEvent, made operator.Attempt, turn int) (again operator.Attempt, removed bool, err error) {
+func (h *Handle) sendAgain(ctx context.Context, u *pendingEvent, made operator.Attempt, turn uint32) (again operator.Attempt, removed bool, err error) {
 	e := h.e
 	f, err := h.reader.Read(ctx, made.Position-1, 1)
 	if err != nil {

@@ -43,17 +43,18 @@ func (h *Handle) Status() Status {
 }
 
 func (h *Handle) status(now time.Time) Status {
+	past := h.pastFailures()
 	s := Status{
 		Over:           h.hasEnded() || h.isExpired(now),
 		Paused:         h.pausedAt != 0,
-		Suspended:      h.health.suspended,
-		LastDeliveryAt: h.health.lastDelivery.time(),
-		LastError:      wire.Category(h.health.lastError()),
-		FailedSince:    h.health.failedSince.time(),
+		Suspended:      past.suspended,
+		LastDeliveryAt: h.lastDelivery.time(),
+		LastError:      wire.Category(past.category),
+		FailedSince:    past.failedSince.time(),
 	}
 	s.Active = !s.Over && !h.isStopped()
 	clock := h.e.clock()
-	s.Sending, s.Queued = h.inFlight, h.queued
+	s.Sending, s.Queued = int(h.inFlight), h.queued
 	if s.Active {
 		s.NextAt, s.LostAt = h.retryTimes(clock)
 	}
@@ -73,7 +74,7 @@ func (h *Handle) report() *store.Report {
 	now := h.e.now()
 	s := h.status(now)
 	r := &store.Report{At: now.UTC(), Owner: h.e.o.Owner, NextAt: s.NextAt.UTC(), LostAt: s.LostAt.UTC(), Sending: s.Sending}
-	if f := h.health.failures; f != nil {
+	if f := h.failures; f != nil {
 		r.LastErrorAt, r.LastStatus, r.Abandoned = f.at.time().UTC(), f.status, f.abandoned
 	}
 	switch {

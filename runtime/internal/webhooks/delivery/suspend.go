@@ -10,56 +10,52 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 )
 
-// health is a compact store.Health. suspendedAt is when the suspension began in this process. It is not stored.
-type health struct {
-	suspended                                              bool
-	suspendedAt, suspendedAfter, failedSince, lastDelivery instant
-	failures                                               *failures // nil if no attempt has failed
-}
-
-// failures describes the last failed attempt and counts the abandoned occurrences.
+// failures describes the failed attempts so far and the suspension that they have caused. Its first fields are a compact
+// store.Health.
 type failures struct {
-	category  string
-	status    int
-	at        instant
-	abandoned store.HourCount
+	suspended                   bool
+	suspendedAfter, failedSince instant
+	category                    string // of the last failed attempt
+	status                      int
+	at                          instant
+	abandoned                   store.HourCount
+	suspendedAt                 instant // when the suspension began in this process
+	failing                     instant // first failure of the current run since this engine started
 }
 
-// healthOf returns the health in a stored record.
-func healthOf(s *store.Subscription, now time.Time) health {
-	h := health{suspended: s.Health.Suspended, suspendedAfter: instantOf(s.Health.SuspendedAfter), failedSince: instantOf(s.Health.FailedSince),
-		lastDelivery: instantOf(s.Health.LastDeliveryAt)}
-	if h.suspended {
-		h.suspendedAt = instantOf(now)
-	}
+// failuresOf returns the failures in a stored record, or nil if no attempt has failed.
+func failuresOf(s *store.Subscription, now time.Time) *failures {
 	r := cmp.Or(s.Report, &store.Report{})
-	if f := (failures{s.Health.LastError, r.LastStatus, instantOf(r.LastErrorAt), r.Abandoned}); f != (failures{}) {
-		h.failures = &f
+	f := failures{suspended: s.Health.Suspended, suspendedAfter: instantOf(s.Health.SuspendedAfter), failedSince: instantOf(s.Health.FailedSince),
+		category: s.Health.LastError, status: r.LastStatus, at: instantOf(r.LastErrorAt), abandoned: r.Abandoned}
+	if f == (failures{}) {
+		return nil
 	}
-	return h
+	if f.suspended {
+		f.suspendedAt, f.failing = instantOf(now), instantOf(now)
+	}
+	return &f
 }
 
-// pastFailures returns the failures so far, which the caller can change.
-func (s *health) pastFailures() *failures {
-	if s.failures == nil {
-		s.failures = &failures{}
+// ensureFailures returns the failures so far, which the caller can change.
+func (h *Handle) ensureFailures() *failures {
+	if h.failures == nil {
+		h.failures = &failures{}
 	}
-	return s.failures
+	return h.failures
 }
 
-// lastError returns the category of the last failed attempt, or "".
-func (s *health) lastError() string {
-	if s.failures == nil {
-		return ""
-	}
-	return s.failures.category
-}
+// pastFailures returns a copy of the failures so far.
+func (h *Handle) pastFailures() failures { return *cmp.Or(h.failures, &failures{}) }
+
+// isSuspended reports whether deliveries are suspended.
+func (h *Handle) isSuspended() bool { return h.failures != nil && h.failures.suspended }
 
 // storedHealth returns the health to store.
 func (h *Handle) storedHealth() store.Health {
-	s := &h.health
-	return store.Health{Suspended: s.suspended, SuspendedAfter: s.suspendedAfter.time(), FailedSince: s.failedSince.time(),
-		LastDeliveryAt: s.lastDelivery.time(), LastError: s.lastError(), Slow: h.slow}
+	f := h.pastFailures()
+	return store.Health{Suspended: f.suspended, SuspendedAfter: f.suspendedAfter.time(), FailedSince: f.failedSince.time(),
+		LastDeliveryAt: h.lastDelivery.time(), LastError: f.category, Slow: h.slow}
 }
 
 // windowSlices is the number of slices of a [Suspension]'s window.
@@ -119,8 +115,9 @@ func (h *Handle) countAttempt(now time.Time, failed bool) {
 	}
 	o := &h.e.o
 	h.stats.add(now, o.Suspend.Window, failed)
-	if failed && !h.health.suspended && h.stats.exceedsLimits(now, o.Suspend) {
-		h.health.suspended, h.health.suspendedAt, h.health.suspendedAfter = true, instantOf(now), h.refreshed
+	if failed && !h.isSuspended() && h.stats.exceedsLimits(now, o.Suspend) {
+		f := h.ensureFailures()
+		f.suspended, f.suspendedAt, f.suspendedAfter = true, instantOf(now), h.refreshed
 		h.stats = nil
 		for _, u := range h.window {
 			u.item = nil // reread after a refresh
@@ -133,13 +130,14 @@ func (h *Handle) countAttempt(now time.Time, failed bool) {
 // resume ends a suspension. Pending occurrences keep their retry state, and the time of the suspension does not count
 // toward their retry windows.
 func (h *Handle) resume(now time.Time) {
-	if !h.health.suspended {
+	if !h.isSuspended() {
 		return
 	}
+	f := h.failures
 	if h.pausedAt == 0 { // otherwise Unpause counts the time
-		h.extendWindows(now.Sub(h.health.suspendedAt.time()))
+		h.extendWindows(now.Sub(f.suspendedAt.time()))
 	}
-	h.health.suspended, h.health.suspendedAt, h.health.suspendedAfter = false, 0, 0
+	f.suspended, f.suspendedAt, f.suspendedAfter = false, 0, 0
 	h.notUntil = 0
 	h.e.scheduleWrite(h)
 	h.e.queueLog(slog.LevelInfo, "webhook subscription resumed", h)
@@ -161,7 +159,7 @@ func (h *Handle) extendWindows(d time.Duration) {
 }
 
 // isStopped reports whether deliveries are suspended or paused.
-func (h *Handle) isStopped() bool { return h.health.suspended || h.pausedAt != 0 }
+func (h *Handle) isStopped() bool { return h.isSuspended() || h.pausedAt != 0 }
 
 // Pause stops deliveries at the given time until [Handle.Unpause] is called. A refresh or resume does not restart them.
 // Attempts in flight finish. The subscription can still expire. The caller stores the pause in the record.
@@ -189,11 +187,12 @@ func (h *Handle) Unpause() {
 	}
 	now := h.e.now()
 	since := h.pausedAt.time()
-	if h.health.suspended && h.health.suspendedAt.time().Before(since) {
-		since = h.health.suspendedAt.time()
-	}
-	if h.health.suspended {
-		h.health.suspendedAt = instantOf(now) // the rest is counted when the suspension ends
+	if h.isSuspended() {
+		f := h.failures
+		if f.suspendedAt.time().Before(since) {
+			since = f.suspendedAt.time()
+		}
+		f.suspendedAt = instantOf(now) // the rest is counted when the suspension ends
 	}
 	h.extendWindows(now.Sub(since))
 	h.pausedAt = 0
@@ -204,12 +203,13 @@ func (h *Handle) Unpause() {
 // hasFailedTooLong reports whether a subscription without expiry has failed for too long. For suspended subscriptions,
 // the timer performs this check. For other subscriptions, the check is performed only after a failure.
 func (h *Handle) hasFailedTooLong(now time.Time) bool {
-	return h.expires == 0 && h.failing != 0 && now.Sub(h.failing.time()) >= h.e.o.NoExpiryRemoval
+	first := h.pastFailures().failing
+	return h.expires == 0 && first != 0 && now.Sub(first.time()) >= h.e.o.NoExpiryRemoval
 }
 
 // terminateFailing terminates a subscription that has failed for too long.
 func (h *Handle) terminateFailing() {
-	reason := wire.Category(h.health.lastError()).ForSubscriber()
+	reason := wire.Category(h.pastFailures().category).ForSubscriber()
 	data, _ := json.Marshal(map[string]wire.Category{"reason": reason}) // a map of strings: cannot fail
 	h.e.queueLog(slog.LevelWarn, "webhook subscription without expiry removed", h, h.lastErrorAttrs()...)
 	h.terminate(wire.ErrorObject{Code: h.dialect.Code(wire.CallbackEndpointError), Message: wire.CallbackEndpointError.String(), Data: data})

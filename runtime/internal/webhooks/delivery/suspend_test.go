@@ -90,7 +90,7 @@ func TestTrap13Suspension(t *testing.T) {
 
 // TestTrap13RestoredSuspended keeps a restored subscription suspended, and resumes it by the admin
 // API with everything that came meanwhile (SRV-8).
-// healthOf, [Engine.Add] and Handle.resume carry it.
+// failuresOf, [Engine.Add] and Handle.resume carry it.
 func TestTrap13RestoredSuspended(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx := context.Background()

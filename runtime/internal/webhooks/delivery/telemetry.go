@@ -78,12 +78,12 @@ func (e *Engine) Census() Census {
 		switch {
 		case h.pausedAt != 0:
 			c.States[operator.StatePaused]++
-		case h.health.suspended:
+		case h.isSuspended():
 			c.States[operator.StateSuspended]++
 		default:
 			c.States[operator.StateActive]++
 		}
-		if f := h.health.failures; f != nil {
+		if f := h.failures; f != nil {
 			c.Abandoned[h.event] += f.abandoned.LastHour(now)
 		}
 		if c.Types[h.event]++; h.log == nil {

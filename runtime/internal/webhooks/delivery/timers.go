@@ -55,12 +55,12 @@ func (q handleHeap) Less(i, j int) bool { return q[i].wakeAt < q[j].wakeAt }
 
 func (q handleHeap) Swap(i, j int) {
 	q[i], q[j] = q[j], q[i]
-	q[i].slot, q[j].slot = i, j
+	q[i].slot, q[j].slot = int32(i), int32(j)
 }
 
 func (q *handleHeap) Push(x any) {
 	h := x.(*Handle)
-	h.slot = len(*q)
+	h.slot = int32(len(*q))
 	*q = append(*q, h)
 }
 
@@ -94,14 +94,14 @@ func (t *timerQueue) schedule(h *Handle, at moment) {
 		heap.Push(&t.queue, h)
 	case at != h.wakeAt:
 		h.wakeAt = at
-		heap.Fix(&t.queue, h.slot)
+		heap.Fix(&t.queue, int(h.slot))
 	}
 	t.resetTimer()
 }
 
 func (t *timerQueue) remove(h *Handle) {
 	if h.slot >= 0 {
-		heap.Remove(&t.queue, h.slot)
+		heap.Remove(&t.queue, int(h.slot))
 	}
 }
 
