@@ -18,7 +18,7 @@ func (a *Admin) RevokePrincipal(ctx context.Context, principal string, names ...
 		}
 	}
 	if w := a.o.Webhooks; w != nil {
-		w.Each(subscriber.OfPrincipal(principal, names), func(h *subscriber.Live) { ids[h.ID] = true })
+		w.Each(subscriber.OfPrincipal(principal, names), func(h *subscriber.Live) { ids[h.ID()] = true })
 	}
 	return len(ids), a.Revoke(ctx, principal, names)
 }
@@ -58,7 +58,7 @@ func (a *Admin) executeRevocation(ctx context.Context, o *orders.Order) {
 // revokeWebhooks ends the selected webhook subscriptions.
 func (a *Admin) revokeWebhooks(ctx context.Context, which func(*subscriber.Live) bool) {
 	a.o.Webhooks.Each(which, func(h *subscriber.Live) {
-		a.o.Webhooks.End(h, cmp.Or(a.o.Host.Refused(ctx, h.Principal, h.Arguments()), fault.Revoked()))
+		a.o.Webhooks.End(h, cmp.Or(a.o.Host.Refused(ctx, h.Principal(), h.Arguments()), fault.Revoked()))
 	})
 }
 
@@ -94,7 +94,7 @@ func (a *Admin) refreshVisibility(ctx context.Context) {
 	part.Hide(a.allConnections(), hidden)
 	if w := a.o.Webhooks; w != nil {
 		w.Each(anyWebhook, func(h *subscriber.Live) {
-			if hidden(h.Principal, h.Type().Name()) {
+			if hidden(h.Principal(), h.Type().Name()) {
 				w.End(h, fault.NotFound("event"))
 			}
 		})

@@ -151,6 +151,9 @@ func (e *Engine) Add(ctx context.Context, n Entry) (*Handle, error) {
 // ID returns the subscription's id.
 func (h *Handle) ID() string { return h.id }
 
+// Principal returns the owner of the subscription.
+func (h *Handle) Principal() string { return h.guest.tenant.principal }
+
 // URL returns the callback URL.
 func (h *Handle) URL() string { return h.url }
 

@@ -20,14 +20,14 @@ func (w *Subscriptions) Redefined(et eventtype.Type) {
 // matches all events.
 func OfPrincipal(principal string, names []string) func(*Live) bool {
 	return func(h *Live) bool {
-		return h.Principal == principal && (len(names) == 0 || slices.Contains(names, h.Type().Name()))
+		return h.Principal() == principal && (len(names) == 0 || slices.Contains(names, h.Type().Name()))
 	}
 }
 
 // Recheck calls the author's hooks for a live subscription and ends the subscription if a hook refuses it (AUTH-2,
 // LIST-4).
 func (w *Subscriptions) Recheck(ctx context.Context, h *Live) {
-	if e := w.host.Refused(ctx, h.Principal, h.Arguments()); e != nil {
+	if e := w.host.Refused(ctx, h.Principal(), h.Arguments()); e != nil {
 		w.End(h, e)
 	}
 }
@@ -53,7 +53,7 @@ func (w *Subscriptions) reauthorize() {
 			turns <- struct{}{}
 			all.Go(func() {
 				defer func() { <-turns }()
-				if w.ctx.Err() == nil && w.Get(h.ID) == h {
+				if w.ctx.Err() == nil && w.Get(h.ID()) == h {
 					w.Recheck(w.ctx, h)
 				}
 			})

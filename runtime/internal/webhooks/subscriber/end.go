@@ -64,15 +64,15 @@ func (w *Subscriptions) endLive(ctx context.Context, h *Live, why ending) bool {
 func (w *Subscriptions) removeLive(h *Live, why ending) (reason *events.Error, ok bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.byID[h.ID] != h || why == endMoved && h.reason != nil {
+	if w.byID[h.ID()] != h || why == endMoved && h.reason != nil {
 		return nil, false
 	}
-	delete(w.byID, h.ID)
+	delete(w.byID, h.ID())
 	delete(h.ownedShard.live, h)
 	if h.ownedShard.touched != nil {
-		h.ownedShard.touched[h.ID] = true // the restore may have read its record already
+		h.ownedShard.touched[h.ID()] = true // the restore may have read its record already
 	}
-	w.host.Give(h.Principal, h.charge)
+	w.host.Give(h.Principal(), h.charge)
 	return h.reason, true
 }
 
@@ -108,17 +108,17 @@ func (w *Subscriptions) terminate(h *Live, reason *events.Error, why ending) {
 		h = w.currentLife(h)
 		w.mu.Lock()
 		h.reason = cmp.Or(h.reason, reason)
-		live := w.byID[h.ID] == h
+		live := w.byID[h.ID()] == h
 		w.mu.Unlock()
 		if !live {
 			return
 		}
 		h.Handle.Stop() // deleting may be slow
-		err := h.ownedShard.owned.DeleteSubscription(ctx, h.ID, h.Handle.Generation())
+		err := h.ownedShard.owned.DeleteSubscription(ctx, h.ID(), h.Handle.Generation())
 		if h.ownedShard.checkFenced(err) {
 			why = endFenced
 		} else if err != nil {
-			w.o.Log.Internal(ctx, "deleting webhook subscription "+h.ID, err)
+			w.o.Log.Internal(ctx, "deleting webhook subscription "+h.ID(), err)
 		}
 		ended = w.endLive(ctx, h, why)
 	}

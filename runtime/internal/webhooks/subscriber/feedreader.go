@@ -22,8 +22,7 @@ import (
 type feedReader struct {
 	reading.Binding
 	wakeup
-	w         *Subscriptions
-	principal string
+	w *Subscriptions
 
 	// pullMu is held while the source is pulled or closed. A parked source is not pulled.
 	pullMu sync.Mutex
@@ -77,7 +76,7 @@ func (it *feedItem) size() int {
 
 // openFeedReader opens a feedReader that starts at the cursor.
 func (w *Subscriptions) openFeedReader(ctx context.Context, et eventtype.Type, sub eventtype.Subscription, a eventtype.Arguments, cursor string, later bool) (r *feedReader, truncated bool, err error) {
-	r = &feedReader{w: w, principal: sub.Principal, passed: cursor, last: cursor, args: a, Binding: reading.Bind(et, a)}
+	r = &feedReader{w: w, passed: cursor, last: cursor, args: a, Binding: reading.Bind(et, a)}
 	ctx = hook.WithPrincipal(ctx, sub.Principal)
 	src, truncated, err := feed.Open(ctx, feed.Seat{Feeds: et.Feeds(), ID: sub.ID, Principal: sub.Principal, Bell: r},
 		a.Def.Check(), a.Arguments, feed.Start{Replay: topic.Replay{Cursor: &cursor}, Head: et.Head(), Later: later})
@@ -114,7 +113,7 @@ func withoutProof(cursor string) string {
 
 // Read implements [delivery.Reader].
 func (r *feedReader) Read(ctx context.Context, after store.Position, limit int) (delivery.Found, error) {
-	if err := r.pull(hook.WithPrincipal(ctx, r.principal), after); err != nil {
+	if err := r.pull(hook.WithPrincipal(ctx, r.handle.Principal()), after); err != nil {
 		return delivery.Found{}, err
 	}
 	r.mu.Lock()

@@ -200,7 +200,7 @@ func (w *Subscriptions) visitType(et eventtype.Type, f func(p *ownedShard, h *Li
 			continue
 		}
 		for h := range p.live {
-			f(p, h, h.ID, h.schema)
+			f(p, h, h.ID(), h.schema)
 		}
 		for id, schema := range p.left {
 			f(p, nil, id, schema)

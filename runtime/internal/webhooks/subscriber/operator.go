@@ -214,8 +214,8 @@ func (w *Subscriptions) performRequest(h *Live, kind store.RequestKind, q *store
 // process no longer owns the subscription.
 func (w *Subscriptions) editRequest(h *Live, kind store.RequestKind, state string, edit func(stored *store.Request)) bool {
 	ctx := h.ownedShard.ownership.Context()
-	return h.ownedShard.retryUntilDone(ctx, "storing that a request of subscription "+h.ID+" is "+state, func() error {
-		_, err := w.editRecordWith(ctx, h.ownedShard.owned.PutSubscription, h.ID, func(r *store.Subscription) bool {
+	return h.ownedShard.retryUntilDone(ctx, "storing that a request of subscription "+h.ID()+" is "+state, func() error {
+		_, err := w.editRecordWith(ctx, h.ownedShard.owned.PutSubscription, h.ID(), func(r *store.Subscription) bool {
 			q, ok := r.Requests[kind]
 			if !ok { // another subscription with the same key
 				return false

@@ -505,7 +505,7 @@ func TestSRV8View(t *testing.T) {
 			t.Errorf("%+v", c)
 		}
 		n := p.Each(subscriber.OfPrincipal("ann", []string{"e"}), func(h *subscriber.Live) {
-			if h.ID != res.ID || h.CreatedAt().After(time.Now()) || h.Identity().Principal != "ann" {
+			if h.ID() != res.ID || h.CreatedAt().After(time.Now()) || h.Identity().Principal != "ann" {
 				t.Errorf("%+v", h)
 			}
 		})

@@ -125,7 +125,7 @@ func (p *ownedShard) queueDifferences(ctx context.Context) error {
 		}
 	}
 	for h := range live {
-		w.Changed(h.ID, of)
+		w.Changed(h.ID(), of)
 	}
 	return nil
 }

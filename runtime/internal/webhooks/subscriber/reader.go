@@ -40,12 +40,11 @@ type logReader struct {
 	reading.Binding
 	wakeup
 	topic.Reader
-	w         *Subscriptions
-	principal string
+	w *Subscriptions
 }
 
 func (w *Subscriptions) newLogReader(et eventtype.Type, sub eventtype.Subscription, a eventtype.Arguments) *logReader {
-	r := &logReader{w: w, principal: sub.Principal, Binding: reading.Bind(et, a)}
+	r := &logReader{w: w, Binding: reading.Bind(et, a)}
 	r.Reader = et.Topic().Reader(a.Arguments, sub.ID, r, 0)
 	return r
 }
@@ -57,7 +56,7 @@ func (r *logReader) Read(ctx context.Context, after store.Position, limit int) (
 		return delivery.Found{}, errUnread // it ends, or moves to a process that serves it
 	}
 	at := r.Topic().Reader(a.Arguments, r.handle.ID(), nil, after)
-	p, err := at.Next(hook.WithPrincipal(ctx, r.principal), nil, topic.Batch(limit))
+	p, err := at.Next(hook.WithPrincipal(ctx, r.handle.Principal()), nil, topic.Batch(limit))
 	if err != nil {
 		return delivery.Found{}, err
 	}

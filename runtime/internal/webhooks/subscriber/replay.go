@@ -113,15 +113,15 @@ func (w *Subscriptions) CheckReplay(ctx context.Context, r *store.Subscription, 
 
 // replayFromLog replays from the type's log.
 func (w *Subscriptions) replayFromLog(ctx context.Context, h *Live, a eventtype.Arguments, q *store.Request) error {
-	unlock, err := w.keys.Lock(ctx, h.ID)
+	unlock, err := w.keys.Lock(ctx, h.ID())
 	if err != nil {
 		return err
 	}
 	defer unlock()
-	if w.Get(h.ID) != h {
+	if w.Get(h.ID()) != h {
 		return delivery.ErrClosed
 	}
-	if err := w.checkCursor(ctx, h.Type(), h.Principal, a, q.Cursor); err != nil {
+	if err := w.checkCursor(ctx, h.Type(), h.Principal(), a, q.Cursor); err != nil {
 		return err
 	}
 	_, head := h.Type().Topic().Bounds()
@@ -148,7 +148,7 @@ func (w *Subscriptions) replayFromLog(ctx context.Context, h *Live, a eventtype.
 // share remains in use. Opening the reader has a timeout and does not require the key, so a hanging check does not
 // block other requests.
 func (w *Subscriptions) replayFromCheck(ctx context.Context, h *Live, a eventtype.Arguments, cursor string) error {
-	if err := w.checkCursor(ctx, h.Type(), h.Principal, a, cursor); err != nil {
+	if err := w.checkCursor(ctx, h.Type(), h.Principal(), a, cursor); err != nil {
 		return err
 	}
 	if f, ok := h.reader.(*feedReader); ok {
@@ -180,16 +180,16 @@ var errReplayTime = fmt.Errorf("the check did not return within %s: %w", ReplayT
 // hooks. After an error, h continues. If the new record is already stored, the subscription then continues from the
 // cursor of the replay, here or at the next owner.
 func (w *Subscriptions) startNewLife(ctx context.Context, h *Live, reader boundReader, cursor string) (*Live, error) {
-	unlock, err := w.keys.Lock(ctx, h.ID)
+	unlock, err := w.keys.Lock(ctx, h.ID())
 	if err != nil {
 		return nil, err
 	}
 	defer unlock()
-	if w.Get(h.ID) != h {
+	if w.Get(h.ID()) != h {
 		return nil, delivery.ErrClosed
 	}
 	p, generation := h.ownedShard, newGeneration()
-	r, err := w.editRecordWith(ctx, p.owned.PutSubscription, h.ID, func(r *store.Subscription) bool {
+	r, err := w.editRecordWith(ctx, p.owned.PutSubscription, h.ID(), func(r *store.Subscription) bool {
 		r.Generation, r.Progress = generation, store.Progress{Upstream: cursor}
 		return true
 	})
@@ -202,9 +202,9 @@ func (w *Subscriptions) startNewLife(ctx context.Context, h *Live, reader boundR
 		h.Handle.Remove()
 		w.logEvent(ctx, "webhook subscription is replayed", b.live, slog.Uint64("generation", generation))
 	case errors.Is(err, errNoRecord): // it was ended meanwhile, which does not require the key
-		w.deleteUnstarted(&store.Subscription{ID: h.ID, Generation: generation})
+		w.deleteUnstarted(&store.Subscription{ID: h.ID(), Generation: generation})
 	case !errors.Is(err, errShardClosed):
-		w.Changed(h.ID, shardOfRecord(&r))
+		w.Changed(h.ID(), shardOfRecord(&r))
 	}
 	return b.live, err
 }

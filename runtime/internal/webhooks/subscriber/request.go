@@ -278,7 +278,7 @@ func (w *Subscriptions) isLive(p verify.Pair) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, h := range w.byID {
-		if h.Principal == p.Principal && h.Handle.URL() == p.URL {
+		if h.Principal() == p.Principal && h.Handle.URL() == p.URL {
 			return true
 		}
 	}

@@ -67,7 +67,7 @@ func (w *Subscriptions) sendAgain(ctx context.Context, h *Live, eventID string, 
 	if err := w.engine.Flush(ctx); err != nil {
 		return err
 	}
-	made, err := w.LastAttempt(ctx, h.ID, eventID, seen)
+	made, err := w.LastAttempt(ctx, h.ID(), eventID, seen)
 	if err != nil {
 		return err
 	}

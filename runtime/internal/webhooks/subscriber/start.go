@@ -76,7 +76,7 @@ func (w *Subscriptions) start(ctx context.Context, p *ownedShard, a eventtype.Ar
 	if err != nil {
 		return nil, p.fencedToClosed(err)
 	}
-	h := &Live{ID: r.ID, Principal: r.Principal, reader: b.reader, charge: w.argumentsSize(a),
+	h := &Live{reader: b.reader, charge: w.argumentsSize(a),
 		ownedShard: p, admitted: r.Admitted, created: r.CreatedAt.UnixNano(), revision: r.Revision, refreshed: r.RefreshedAt.UnixNano(),
 		schema: r.Schema, dialect: wire.Dialect(r.Codes), gaps: r.Requests[store.RequestGap].Signaled}
 	switch {
@@ -137,6 +137,6 @@ func (w *Subscriptions) deleteUnstarted(r *store.Subscription) {
 
 // logEvent logs a message about a subscription with its id and event. It never logs secrets, URLs or payloads.
 func (w *Subscriptions) logEvent(ctx context.Context, message string, h *Live, more ...slog.Attr) {
-	attrs := append([]slog.Attr{slog.String("subscription", h.ID), slog.String("event", h.Type().Name())}, more...)
+	attrs := append([]slog.Attr{slog.String("subscription", h.ID()), slog.String("event", h.Type().Name())}, more...)
 	w.o.Log.Logger.LogAttrs(ctx, slog.LevelInfo, "mcp events: "+message, attrs...)
 }

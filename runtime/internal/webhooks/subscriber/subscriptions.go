@@ -68,8 +68,7 @@ type Subscriptions struct {
 
 // A Live is one live webhook subscription.
 type Live struct {
-	ID, Principal string
-	Handle        *delivery.Handle
+	Handle *delivery.Handle
 
 	reader     boundReader
 	charge     int // for its arguments, in bytes
@@ -90,12 +89,18 @@ type Live struct {
 	gaps store.ControlPosition // gaps up to it have been signaled; guarded by Subscriptions.mu
 }
 
+// ID returns the subscription's id.
+func (h *Live) ID() string { return h.Handle.ID() }
+
+// Principal returns the owner of the subscription.
+func (h *Live) Principal() string { return h.Handle.Principal() }
+
 // Type returns the event type.
 func (h *Live) Type() eventtype.Type { return h.ownedShard.et }
 
 // Identity returns the subscription as it is described to the author's hooks.
 func (h *Live) Identity() eventtype.Subscription {
-	return eventtype.Subscription{ID: h.ID, Principal: h.Principal, Event: h.Type().Name(), Mode: wire.ModeWebhook}
+	return eventtype.Subscription{ID: h.ID(), Principal: h.Principal(), Event: h.Type().Name(), Mode: wire.ModeWebhook}
 }
 
 // CreatedAt returns the time at which the subscription was created.
@@ -217,15 +222,15 @@ func (w *Subscriptions) addLive(h, earlier *Live) error {
 	case h.ownedShard.closed:
 		return errShardClosed
 	case earlier == nil:
-		w.host.Keep(h.Principal, h.charge)
-	case w.byID[h.ID] != earlier:
+		w.host.Keep(h.Principal(), h.charge)
+	case w.byID[h.ID()] != earlier:
 		return errNoRecord
 	default:
 		h.charge, h.requests, h.gaps, earlier.next = earlier.charge, earlier.requests, earlier.gaps, h
 		delete(h.ownedShard.live, earlier)
 	}
 	h.ownedShard.live[h] = struct{}{}
-	w.byID[h.ID] = h
+	w.byID[h.ID()] = h
 	return nil
 }
 
