@@ -18,8 +18,11 @@ import (
 // parked is a reader with its bell.
 type parked struct {
 	topic.Reader
-	wake topic.Wake
+	rung bool
 }
+
+// Ring implements [topic.Bell].
+func (r *parked) Ring() { r.rung = true }
 
 // parkedAt is a reader of the type "e" that waits at a position; ok is what park said.
 func parkedAt(t *testing.T, s *Server, arguments string, ahead store.Position) (r *parked, ok bool) {
@@ -30,19 +33,10 @@ func parkedAt(t *testing.T, s *Server, arguments string, ahead store.Position) (
 		t.Fatal(err)
 	}
 	_, head := et.topic.Bounds()
-	wake := topic.NewWake()
-	r = &parked{et.topic.Reader(a.Arguments, fmt.Sprint("sub_", arguments), wake, head+ahead), wake}
+	r = &parked{}
+	r.Reader = et.topic.Reader(a.Arguments, fmt.Sprint("sub_", arguments), r, head+ahead)
 	t.Cleanup(r.Close)
 	return r, r.Park()
-}
-
-func woken(r *parked) bool {
-	select {
-	case <-r.wake:
-		return true
-	default:
-		return false
-	}
 }
 
 // Trap 15: a reader that has read an entry before the append tells of it stays parked: it is not woken
@@ -55,11 +49,11 @@ func TestTrap15ReadBeforeTold(t *testing.T) {
 		t.Fatal("it does not park")
 	}
 	emit(t, e, incident{ID: "x1"})
-	if h := e.et.topic.Holding(); woken(r) || h.Parked != 1 || r.Passed() != 1 {
+	if h := e.et.topic.Holding(); r.rung || h.Parked != 1 || r.Passed() != 1 {
 		t.Errorf("woken for what it has read: %+v, passed %d", h, r.Passed())
 	}
 	emit(t, e, incident{ID: "x2"})
-	if h := e.et.topic.Holding(); !woken(r) || h.Parked != 0 || r.Passed() != 1 {
+	if h := e.et.topic.Holding(); !r.rung || h.Parked != 0 || r.Passed() != 1 {
 		t.Errorf("not woken for the next one: %+v, passed %d", h, r.Passed())
 	}
 	if at := r.Unpark(); at != 1 {
@@ -81,10 +75,10 @@ func TestTrap15ManyValues(t *testing.T) {
 		i.Tags = append(i.Tags, fmt.Sprint("t", n))
 	}
 	emit(t, e, i)
-	if !woken(there) || !woken(both) {
+	if !there.rung || !both.rung {
 		t.Error("one that it concerns is not woken")
 	}
-	if woken(notThere) || woken(notBoth) {
+	if notThere.rung || notBoth.rung {
 		t.Error("one that it does not concern is woken")
 	}
 }

@@ -27,7 +27,8 @@ type Parker interface {
 	Close()
 }
 
-// A Bell is notified when new data might be available. Ring must not block.
+// A Bell is notified when new data might be available. Ring must not block. An append rings a bell before others can see
+// the new head. It rings a [Wake] soon after that, because the woken goroutine needs the locks that the append holds.
 type Bell interface{ Ring() }
 
 // A Wake is a [Bell] that a goroutine can wait for. It is a channel of capacity 1. The channel can be shared with other

@@ -15,7 +15,7 @@ type Reader struct {
 	life  *epochLog // in which pos is valid
 	args  *Arguments
 	id    string                    // of the subscription
-	bell  Bell                      // rung under the topic's lock; nil if the reader never parks
+	bell  Bell                      // rung under the topic's lock unless it is a Wake; nil if the reader never parks
 	pos   store.Position            // of the last entry that was passed
 	skips func(eventID string) bool // nil to skip nothing
 

@@ -272,6 +272,7 @@ func (t *Topic) handleAppended(l *epochLog, entries []store.Entry) {
 		l.head = entries[len(entries)-1].Position
 		return
 	}
+	var wakes []Wake
 	t.count += int64(len(entries))
 	t.rate.add(time.Now(), len(entries))
 	for i := range entries {
@@ -290,11 +291,24 @@ func (t *Topic) handleAppended(l *epochLog, entries []store.Entry) {
 				return
 			}
 			r.first = e.Position
-			r.bell.Ring()
+			if wake, ok := r.bell.(Wake); ok {
+				wakes = append(wakes, wake)
+			} else {
+				r.bell.Ring()
+			}
 		})
+	}
+	if len(wakes) > 0 {
+		go ringAll(wakes) // the goroutines that it wakes need the locks that the append holds
 	}
 	if l := t.advanced.Load(); l != nil {
 		(*l).Advanced()
+	}
+}
+
+func ringAll(wakes []Wake) {
+	for _, wake := range wakes {
+		wake.Ring()
 	}
 }
 

@@ -8,7 +8,9 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"go.uber.org/goleak"
@@ -179,13 +181,65 @@ func TestPOLL2SkippedEvents(t *testing.T) {
 	}
 }
 
+// A counter is a bell that counts. An append must ring it before others see the new head: a subscription's owner takes
+// a reader whose bell was not rung for one that has passed the head (REP-9).
+type counter struct {
+	t     *testing.T
+	topic *Topic
+	rung  int
+}
+
+func (c *counter) Ring() {
+	if c.rung++; c.topic.mu.TryLock() {
+		c.topic.mu.Unlock()
+		c.t.Error("rung when others can see the head")
+	}
+}
+
+// Appends that are made at the same time wake each reader until it has read all entries, before time passes.
+func TestWake(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		typ := newType(t)
+		topic := open(t, typ, nil, store.LogOptions{})
+		const readers, writers, each = 16, 4, 20
+		began := time.Now()
+		var done sync.WaitGroup
+		for range readers {
+			wake := NewWake()
+			r := topic.Reader(parse(t, typ, `{"tag":"a"}`), "sub", wake, 0)
+			n := 0
+			done.Go(func() {
+				defer r.Close()
+				Loop{Source: &r, Wake: wake}.Run(t.Context(), func() (Turn, time.Time) {
+					p, err := r.Next(t.Context(), nil, Batch(PullBatch))
+					if n += len(p.Out); n == writers*each || err != nil {
+						return Over, time.Time{}
+					}
+					return Rest, began.Add(time.Hour)
+				})
+			})
+		}
+		for w := range writers {
+			done.Go(func() {
+				for i := range each {
+					add(t, topic, incident{ID: fmt.Sprint(w, "-", i), Tag: "a"})
+				}
+			})
+		}
+		done.Wait()
+		if took := time.Since(began); took != 0 {
+			t.Errorf("a reader was not woken for %v", took)
+		}
+	})
+}
+
 // A reader gets what matches, in order; parked at the head it is woken for nothing else, passes what
 // does not concern it without reading it, and never gaps, whatever is evicted meanwhile (trap 15).
 func TestReader(t *testing.T) {
 	typ := newType(t)
 	topic := open(t, typ, nil, store.LogOptions{MaxCount: 4})
-	wake := NewWake()
-	r := topic.Reader(parse(t, typ, `{"tag":"a"}`), "sub", wake, 0)
+	bell := &counter{t: t, topic: topic}
+	r := topic.Reader(parse(t, typ, `{"tag":"a"}`), "sub", bell, 0)
 	defer r.Close()
 	add(t, topic, incident{ID: "1", Tag: "a"})
 	add(t, topic, incident{ID: "2", Tag: "b"})
@@ -201,12 +255,12 @@ func TestReader(t *testing.T) {
 	for i := range 10 {
 		add(t, topic, incident{ID: fmt.Sprint("x", i), Tag: "b"})
 	}
-	if len(wake) != 0 || r.Passed() != 12 {
-		t.Fatalf("woken %d times for others, passed %d", len(wake), r.Passed())
+	if bell.rung != 0 || r.Passed() != 12 {
+		t.Fatalf("woken %d times for others, passed %d", bell.rung, r.Passed())
 	}
 	add(t, topic, incident{ID: "3", Tag: "a"})
-	if len(wake) != 1 || r.Passed() != 12 || r.Unpark() != 12 {
-		t.Fatalf("woken %d times, passed %d", len(wake), r.Passed())
+	if bell.rung != 1 || r.Passed() != 12 || r.Unpark() != 12 {
+		t.Fatalf("woken %d times, passed %d", bell.rung, r.Passed())
 	}
 	if ids, p := pull(t, &r); !slices.Equal(ids, []string{"3"}) || p.Gap {
 		t.Fatalf("%v %+v", ids, p)
