@@ -3,6 +3,7 @@ package schema
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 	"sync"
 
@@ -20,8 +21,23 @@ import (
 
 // metaschemas maps dialects to functions that return the compiled metaschema. The validator package includes them.
 var metaschemas = map[*schematree.Dialect]func() (*jsonschema.Schema, error){
-	schematree.Draft2020: sync.OnceValues(func() (*jsonschema.Schema, error) { return metaCompiler().Compile(schematree.Draft2020.URI) }),
-	schematree.Draft07:   sync.OnceValues(func() (*jsonschema.Schema, error) { return metaCompiler().Compile(schematree.Draft07.URI) }),
+	schematree.Draft2020: sync.OnceValues(func() (*jsonschema.Schema, error) {
+		meta, err := metaCompiler().Compile(schematree.Draft2020.URI)
+		if err == nil {
+			mergeVocabularies(meta)
+		}
+		return meta, err
+	}),
+	schematree.Draft07: sync.OnceValues(func() (*jsonschema.Schema, error) { return metaCompiler().Compile(schematree.Draft07.URI) }),
+}
+
+// mergeVocabularies moves the keywords of all vocabularies to meta itself. A validation then visits each schema once
+// instead of once for each vocabulary.
+func mergeVocabularies(meta *jsonschema.Schema) {
+	for _, vocabulary := range meta.AllOf {
+		maps.Copy(meta.Properties, vocabulary.Ref.Properties)
+	}
+	meta.AllOf = nil
 }
 
 // metaCompiler returns a compiler that ignores the format regex, which the metaschema of draft-07 asserts. A separate
