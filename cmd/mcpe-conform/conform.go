@@ -286,9 +286,6 @@ func (c *command) runChecks(ctx context.Context, what string, checks []verdict.C
 	// A second Ctrl-C ends the process immediately, in case the server delays the shutdown.
 	context.AfterFunc(ctx, stop)
 	report, err := judge(ctx)
-	if wrong, ok := errors.AsType[*verdict.UsageError](err); ok {
-		return cli.Refuse(wrong)
-	}
 	if report == nil {
 		if ctx.Err() != nil {
 			return errors.New("interrupted")

@@ -2,8 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"os"
 	"os/signal"
 	"slices"
@@ -174,7 +172,7 @@ func (c *command) runAdmin(ctx context.Context, o operate.Options, tokenFile str
 	if tokenFile != "" {
 		b, err := os.ReadFile(tokenFile)
 		if err != nil {
-			return cli.Refuse(fmt.Errorf("--token-file: %w", err))
+			return cli.Refusef("--token-file: %w", err)
 		}
 		o.Token = strings.TrimSpace(string(b))
 	}
@@ -185,9 +183,5 @@ func (c *command) runAdmin(ctx context.Context, o operate.Options, tokenFile str
 	if !yes && cli.IsTerminal(os.Stdin) && cli.IsTerminal(c.Stderr) {
 		o.Confirm = c.askConfirmation
 	}
-	err := operate.Run(ctx, o)
-	if wrong, ok := errors.AsType[*operate.UsageError](err); ok {
-		return cli.Refuse(wrong)
-	}
-	return err
+	return operate.Run(ctx, o)
 }

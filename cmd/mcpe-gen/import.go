@@ -165,9 +165,9 @@ func (c *command) importEvents(ctx context.Context, i importFlags) error {
 		case err != nil:
 			return err
 		case info.Mode()&fs.ModeSymlink != 0:
-			return cli.Refuse(fmt.Errorf("%s is a symbolic link, and import does not write through links; give the file itself to -o", i.out))
+			return cli.Refusef("%s is a symbolic link, and import does not write through links; give the file itself to -o", i.out)
 		case !i.force:
-			return cli.Refuse(fmt.Errorf("%s exists; give --force to overwrite it, or another -o", i.out))
+			return cli.Refusef("%s exists; give --force to overwrite it, or another -o", i.out)
 		}
 	}
 	reading, err := c.schemaOptions()

@@ -174,7 +174,7 @@ func newInit(c *command) *cobra.Command {
 				return err
 			}
 			if module == nil && s.force {
-				return cli.Refuse(fmt.Errorf("--force is for an existing module, and %s has no go.mod; leave the flag out", s.dir))
+				return cli.Refusef("--force is for an existing module, and %s has no go.mod; leave the flag out", s.dir)
 			}
 			if module != nil && given("transport") {
 				return cli.Refuse(errors.New("--transport is for a new module, and the server of this one is there already; leave the flag out"))

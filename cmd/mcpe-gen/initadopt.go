@@ -47,8 +47,8 @@ func moduleIn(dir string) (*adopt.Module, error) {
 // adoption validates the options of init against the existing module and returns the scaffold of the additions.
 func (s initOptions) adoption(m *adopt.Module, v cli.Version) (templates.Scaffold, error) {
 	if s.module != "" && s.module != m.Path {
-		return templates.Scaffold{}, cli.Refuse(fmt.Errorf("--module %s: %s says module %s; leave --module out", s.module,
-			filepath.Join(s.dir, "go.mod"), m.Path))
+		return templates.Scaffold{}, cli.Refusef("--module %s: %s says module %s; leave --module out", s.module,
+			filepath.Join(s.dir, "go.mod"), m.Path)
 	}
 	s.module = m.Path
 	if m.Replacement.Path != "" && s.replace == "" {

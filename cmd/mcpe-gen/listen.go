@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"os"
 	"os/signal"
 	"strings"
@@ -180,9 +179,5 @@ func (c *command) listen(ctx context.Context, o listen.Options) error {
 	if cli.IsTerminal(os.Stdin) && cli.IsTerminal(c.Stderr) {
 		o.Stdin = os.Stdin
 	}
-	err := listen.Run(ctx, o)
-	if wrong, ok := errors.AsType[*listen.UsageError](err); ok {
-		return cli.Refuse(wrong)
-	}
-	return err
+	return listen.Run(ctx, o)
 }

@@ -90,7 +90,7 @@ func (c *command) configRequests(o outputFlags) ([]gen.Request, error) {
 			} else if below := configsBelow(); len(below) > 0 {
 				remedy = "run the command in each of these directories with -C: " + strings.Join(below, ", ")
 			}
-			return nil, cli.Refuse(fmt.Errorf("no event files given, and no %s in %s or above; %s", config.Name, dir, remedy))
+			return nil, cli.Refusef("no event files given, and no %s in %s or above; %s", config.Name, dir, remedy)
 		}
 		path = found
 	}
@@ -103,7 +103,7 @@ func (c *command) configRequests(o outputFlags) ([]gen.Request, error) {
 		return nil, c.reportAll([]source.Diagnostic{source.New("MCPE122", cfg.Places[[2]string{"packages", ""}], "%s has no packages, and no event files are given", cfg.Path).
 			WithHint("write packages: [{schemas: [events/*.yaml], out: DIR}]")}, nil, cli.Usage)
 	case len(cfg.Packages) > 1 && (o.out != "" || o.pkg != "" || o.typescript != ""):
-		return nil, cli.Refuse(fmt.Errorf("-o, --typescript and --package need event files or a config with one package; %s has %d", cfg.Path, len(cfg.Packages)))
+		return nil, cli.Refusef("-o, --typescript and --package need event files or a config with one package; %s has %d", cfg.Path, len(cfg.Packages))
 	}
 	var rs []gen.Request
 	for i, p := range cfg.Packages {

@@ -132,7 +132,7 @@ func (c *command) applyGlobalFlags(verb *cobra.Command) error {
 	}
 	if c.dir != "" {
 		if err := os.Chdir(c.dir); err != nil {
-			return cli.Refuse(fmt.Errorf("-C: %w", err))
+			return cli.Refusef("-C: %w", err)
 		}
 	}
 	return nil

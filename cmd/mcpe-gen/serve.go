@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"os"
 	"os/signal"
 	"syscall"
@@ -97,9 +96,5 @@ func (c *command) serve(ctx context.Context, files []string, o serve.Options) er
 	// A second Ctrl-C ends the process immediately, in case a client delays the shutdown.
 	context.AfterFunc(ctx, stop)
 	o.Stdin, o.Stdout, o.Stderr, o.Quiet = os.Stdin, os.Stdout, c.Stderr, c.Quiet
-	err = serve.Run(ctx, o)
-	if wrong, ok := errors.AsType[*serve.UsageError](err); ok {
-		return cli.Refuse(wrong)
-	}
-	return err
+	return serve.Run(ctx, o)
 }

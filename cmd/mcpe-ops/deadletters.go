@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"slices"
 	"strings"
 
@@ -47,11 +46,7 @@ func newDeadLetters(c *command) *cobra.Command {
 					return cli.Usagef("%s needs the store", cmd.Name())
 				}
 				o := deadletters.Options{Path: args[0], Verb: cmd.Name(), Args: args[1:], KeyFile: keyFile, JSON: c.Format == "json", Stdout: c.Stdout}
-				err := deadletters.Run(cmd.Context(), o)
-				if wrong, ok := errors.AsType[*deadletters.UsageError](err); ok {
-					return cli.Refuse(wrong)
-				}
-				return err
+				return deadletters.Run(cmd.Context(), o)
 			},
 		})
 	}

@@ -102,9 +102,6 @@ func (d *diagnosis) run(cmd *cobra.Command, args []string) error {
 func (d *diagnosis) postgres(ctx context.Context) error {
 	d.JSON, d.Options.Stdout, d.Paint = d.Format == "json", d.command.Stdout, d.paintState
 	report, err := doctor.Run(ctx, d.Options)
-	if wrong, ok := errors.AsType[*doctor.UsageError](err); ok {
-		return cli.Refuse(wrong)
-	}
 	switch {
 	case err != nil && ctx.Err() != nil:
 		return errors.New("interrupted")

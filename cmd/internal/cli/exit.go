@@ -40,6 +40,9 @@ func Usagef(format string, args ...any) error {
 // Refuse returns any other usage error, such as an invalid config or a file or directory in the way.
 func Refuse(err error) error { return &Exit{Code: Usage, Err: err} }
 
+// Refusef is [Refuse] with a formatted message.
+func Refusef(format string, args ...any) error { return Refuse(fmt.Errorf(format, args...)) }
+
 // Silent returns an error for a run that has already printed its reasons to standard error.
 func Silent(code int) error { return &Exit{Code: code} }
 

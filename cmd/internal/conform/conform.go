@@ -18,6 +18,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/mcpe-gen/mcpe-gen/cmd/internal/cli"
 	"github.com/mcpe-gen/mcpe-gen/cmd/internal/conform/draw"
 	"github.com/mcpe-gen/mcpe-gen/cmd/internal/conform/verdict"
 	"github.com/mcpe-gen/mcpe-gen/cmd/internal/peer"
@@ -130,8 +131,6 @@ func (o Options) Check() error {
 	return peer.CheckPairs(o.Args)
 }
 
-func usagef(format string, args ...any) error { return verdict.Usagef(format, args...) }
-
 // A run judges one server.
 type run struct {
 	o    Options
@@ -202,12 +201,12 @@ type run struct {
 	ids int
 }
 
-// Run tests the server and returns the report. It returns a *verdict.UsageError if the options are invalid, and an
+// Run tests the server and returns the report. It returns a *cli.Exit if the options are invalid, and an
 // *Unreachable if it does not find an MCP server with events. If ctx ends first, Run returns its error and a report of
 // the findings so far.
 func Run(ctx context.Context, o Options) (*verdict.Report, error) {
 	if err := o.Check(); err != nil {
-		return nil, usagef("%v", err)
+		return nil, cli.Refusef("%v", err)
 	}
 	if o.pace == nil {
 		o.pace = &realPace

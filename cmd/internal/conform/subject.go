@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/mcpe-gen/mcpe-gen/cmd/internal/cli"
 	"github.com/mcpe-gen/mcpe-gen/cmd/internal/peer"
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/sample"
 	"github.com/mcpe-gen/mcpe-gen/internal/suggest"
@@ -193,13 +194,13 @@ func (r *run) chooseSubject() error {
 		for _, s := range r.types {
 			names = append(names, wire.Shown(s.Name))
 		}
-		return usagef("%s has no event type %q%s", r.o.Target, r.o.Event, suggest.EventTypes(r.o.Event, names))
+		return cli.Refusef("%s has no event type %q%s", r.o.Target, r.o.Event, suggest.EventTypes(r.o.Event, names))
 	}
 	chosen := r.types[i]
 	if len(r.o.Args) > 0 {
 		args, err := peer.Arguments(r.o.Args, chosen.InputSchema)
 		if err != nil {
-			return usagef("%v", err)
+			return cli.Refusef("%v", err)
 		}
 		chosen.args = args
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/auth"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/mcpe-gen/mcpe-gen/cmd/internal/cli"
 	"github.com/mcpe-gen/mcpe-gen/internal/inbound"
 	"github.com/mcpe-gen/mcpe-gen/internal/plain"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
@@ -55,7 +56,7 @@ func (o Options) webhooks() (server.Part, error) {
 		roots = x509.NewCertPool()
 	}
 	if !roots.AppendCertsFromPEM(pem) {
-		return nil, usagef("--callback-ca %s: no certificate in PEM", o.CallbackCA)
+		return nil, cli.Refusef("--callback-ca %s: no certificate in PEM", o.CallbackCA)
 	}
 	w.Callbacks.TLS = &tls.Config{RootCAs: roots}
 	return webhooks.New(w), nil

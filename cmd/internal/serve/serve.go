@@ -20,6 +20,7 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
+	"github.com/mcpe-gen/mcpe-gen/cmd/internal/cli"
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/sample"
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/schema"
 	"github.com/mcpe-gen/mcpe-gen/runtime/readtool"
@@ -54,14 +55,6 @@ type Options struct {
 	Quiet  bool
 }
 
-// A UsageError reports invalid options.
-type UsageError struct{ Message string }
-
-// Error returns the message.
-func (e *UsageError) Error() string { return e.Message }
-
-func usagef(format string, args ...any) error { return &UsageError{fmt.Sprintf(format, args...)} }
-
 // Address returns the address to listen on. A bare port is on loopback.
 func (o Options) Address() string {
 	if port, ok := strings.CutPrefix(o.HTTP, ":"); ok || o.HTTP != "" && !strings.Contains(o.HTTP, ":") {
@@ -77,27 +70,27 @@ func (o Options) Address() string {
 func (o Options) Check() error {
 	switch {
 	case o.HTTP == "" && (o.Token != "" || o.Dev || o.CallbackCA != ""):
-		return usagef("--token, --dev and --callback-ca go with --http: nobody has a name on standard input and output")
+		return cli.Refusef("--token, --dev and --callback-ca go with --http: nobody has a name on standard input and output")
 	case o.Token == "" && (o.Dev || o.CallbackCA != ""):
-		return usagef("--dev and --callback-ca go with --token: there are webhooks only for somebody")
+		return cli.Refusef("--dev and --callback-ca go with --token: there are webhooks only for somebody")
 	case o.Sample < 0 || o.Sample > 0 && o.Sample < minSample:
-		return usagef("--sample %v: must be %v or more", o.Sample, minSample)
+		return cli.Refusef("--sample %v: must be %v or more", o.Sample, minSample)
 	case !(o.Speed >= minSpeed && o.Speed <= maxSpeed):
-		return usagef("--speed %v: must be from %v to %d", o.Speed, minSpeed, maxSpeed)
+		return cli.Refusef("--speed %v: must be from %v to %d", o.Speed, minSpeed, maxSpeed)
 	case !(o.Drop >= 0 && o.Drop < 1):
-		return usagef("--drop %v: must be at least 0 and below 1", o.Drop)
+		return cli.Refusef("--drop %v: must be at least 0 and below 1", o.Drop)
 	case o.Delay < 0 || o.Delay > maxDelay:
-		return usagef("--delay %v: must be from 0 to %v", o.Delay, maxDelay)
+		return cli.Refusef("--delay %v: must be from 0 to %v", o.Delay, maxDelay)
 	}
 	if o.HTTP == "" {
 		return nil
 	}
 	host, _, err := net.SplitHostPort(o.Address())
 	if err != nil {
-		return usagef("--http %s: must be a port or HOST:PORT", o.HTTP)
+		return cli.Refusef("--http %s: must be a port or HOST:PORT", o.HTTP)
 	}
 	if a, err := netip.ParseAddr(host); o.Token == "" && host != "localhost" && (err != nil || !a.IsLoopback()) {
-		return usagef("--http %s: others can reach it, so --token is needed; a port alone stays on this machine", o.HTTP)
+		return cli.Refusef("--http %s: others can reach it, so --token is needed; a port alone stays on this machine", o.HTTP)
 	}
 	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/mcpe-gen/mcpe-gen/cmd/internal/cli"
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/schema"
 	"github.com/mcpe-gen/mcpe-gen/internal/published"
 	"github.com/mcpe-gen/mcpe-gen/internal/toolschema"
@@ -77,7 +78,7 @@ func (t *trial) registerTypes() error {
 		}
 	}
 	if len(t.types) == 0 {
-		return usagef("the event files have no event types that can be served")
+		return cli.Refusef("the event files have no event types that can be served")
 	}
 	// Add read tools for clients that do not support events.
 	if err := t.es.AddReadTools(t.tools...); err != nil {
@@ -88,7 +89,7 @@ func (t *trial) registerTypes() error {
 
 func (t *trial) add(set *schema.Set, e *schema.Event) error {
 	if t.typesByName[e.Name] != nil {
-		return usagef("%s: the event type %s is in another file too; serve one of them", e.File.Path, e.Name)
+		return cli.Refusef("%s: the event type %s is in another file too; serve one of them", e.File.Path, e.Name)
 	}
 	typ, err := TypeOf(set, e)
 	if err != nil {

@@ -24,6 +24,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/mcpe-gen/mcpe-gen/cmd/internal/cli"
 	"github.com/mcpe-gen/mcpe-gen/cmd/internal/conform/draw"
 	"github.com/mcpe-gen/mcpe-gen/cmd/internal/conform/verdict"
 	"github.com/mcpe-gen/mcpe-gen/internal/procgroup"
@@ -133,7 +134,7 @@ type run struct {
 	unseenModes map[string]bool
 }
 
-// Run tests the client and returns the report. It returns a *verdict.UsageError if the options are invalid, and an
+// Run tests the client and returns the report. It returns a *cli.Exit if the options are invalid, and an
 // *Unreachable if the program sends no request. It also fails if the command cannot be started. If ctx ends first, Run
 // returns its error and a report of the findings so far.
 func Run(ctx context.Context, o Options) (*verdict.Report, error) {
@@ -142,7 +143,7 @@ func Run(ctx context.Context, o Options) (*verdict.Report, error) {
 		r.rig = *o.rig
 	} else {
 		if err := o.Check(); err != nil {
-			return nil, verdict.Usagef("%v", err)
+			return nil, cli.Refusef("%v", err)
 		}
 		r.rig = rig{listen: listen, start: r.start}
 	}

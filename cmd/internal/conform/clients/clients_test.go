@@ -20,6 +20,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/mcpe-gen/mcpe-gen/cmd/internal/cli"
 	"github.com/mcpe-gen/mcpe-gen/cmd/internal/conform/verdict"
 	"github.com/mcpe-gen/mcpe-gen/internal/memnet"
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
@@ -312,7 +313,7 @@ func TestCheckOptions(t *testing.T) {
 		"--handled: . is not a f": {Command: []string{"client", "{url}"}, Handled: "."},
 	} {
 		_, err := Run(t.Context(), o)
-		if _, ok := errors.AsType[*verdict.UsageError](err); !ok || !strings.Contains(err.Error(), want) {
+		if _, ok := errors.AsType[*cli.Exit](err); !ok || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", want, err)
 		}
 	}

@@ -22,6 +22,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/mcpe-gen/mcpe-gen/cmd/internal/cli"
 	"github.com/mcpe-gen/mcpe-gen/cmd/internal/conform/draw"
 	"github.com/mcpe-gen/mcpe-gen/cmd/internal/conform/verdict"
 	"github.com/mcpe-gen/mcpe-gen/cmd/internal/peer"
@@ -182,11 +183,11 @@ type run struct {
 	unanswered int
 }
 
-// Run tests the receiver and returns the report. It returns a *verdict.UsageError if the options are invalid or the URL
+// Run tests the receiver and returns the report. It returns a *cli.Exit if the options are invalid or the URL
 // does not accept connections. If ctx ends first, Run returns its error and a report of the findings so far.
 func Run(ctx context.Context, o Options) (*verdict.Report, error) {
 	if err := o.Check(); err != nil {
-		return nil, verdict.Usagef("%v", err)
+		return nil, cli.Refusef("%v", err)
 	}
 	if o.pace == nil {
 		o.pace = &realPace

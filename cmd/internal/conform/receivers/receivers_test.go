@@ -23,6 +23,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/mcpe-gen/mcpe-gen/cmd/internal/cli"
 	"github.com/mcpe-gen/mcpe-gen/cmd/internal/conform/handled"
 	"github.com/mcpe-gen/mcpe-gen/cmd/internal/conform/verdict"
 	"github.com/mcpe-gen/mcpe-gen/cmd/internal/conform/wrongserver"
@@ -564,7 +565,7 @@ func TestCheckOptions(t *testing.T) {
 		o.URL = "http://127.0.0.1:1/hook"
 		change(&o)
 		_, err := Run(t.Context(), o)
-		if _, ok := errors.AsType[*verdict.UsageError](err); !ok || !strings.Contains(err.Error(), want) {
+		if _, ok := errors.AsType[*cli.Exit](err); !ok || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", want, err)
 		}
 	}

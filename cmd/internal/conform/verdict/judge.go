@@ -38,15 +38,6 @@ func Unjudgedf(format string, args ...any) error { return UnjudgedError(fmt.Spri
 // ErrRunEnded is the error of a check that the run did not start or complete.
 const ErrRunEnded = UnjudgedError("the run ended before")
 
-// A UsageError reports an invalid request, such as the name of an unknown event.
-type UsageError struct{ Message string }
-
-// Error returns the message.
-func (e *UsageError) Error() string { return e.Message }
-
-// Usagef returns a UsageError with a formatted message.
-func Usagef(format string, args ...any) error { return &UsageError{fmt.Sprintf(format, args...)} }
-
 // Finding returns the finding for the result of a check, which is nil, a *Violation, a Skipped or an UnjudgedError. Any
 // other error means that a response is missing.
 func (r *Redactor) Finding(c Check, err error) Finding {

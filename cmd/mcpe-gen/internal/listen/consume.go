@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/mcpe-gen/mcpe-gen/cmd/internal/cli"
 	"github.com/mcpe-gen/mcpe-gen/cmd/mcpe-gen/internal/wake"
 	"github.com/mcpe-gen/mcpe-gen/internal/plain"
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
@@ -46,9 +47,9 @@ func (b Burst) subscribeOption(d client.Descriptor) (client.SubscribeOption, err
 	case b.Quiet == 0, said == nil && !b.given():
 		return nil, nil
 	case said == nil && len(b.Key) == 0:
-		return nil, usagef("%s does not publish which of its events are about the same thing: name the place in the payload by --key, such as --key /id", d.Name)
+		return nil, cli.Refusef("%s does not publish which of its events are about the same thing: name the place in the payload by --key, such as --key /id", d.Name)
 	case said == nil && b.Quiet < 0:
-		return nil, usagef("%s does not publish how long its events are waited for: give --quiet-seconds", d.Name)
+		return nil, cli.Refusef("%s does not publish how long its events are waited for: give --quiet-seconds", d.Name)
 	}
 	c := client.Coalescing{Key: b.Key, Quiet: time.Duration(max(b.Quiet, 0)) * time.Second, Max: time.Duration(b.Max) * time.Second}
 	if said == nil {
@@ -63,21 +64,21 @@ func (o Options) consumes() bool { return o.Exec != nil || o.Print }
 func (o Options) checkConsuming() error {
 	switch {
 	case o.Exec != nil && o.Print:
-		return usagef("--exec and --print: give one of them")
+		return cli.Refusef("--exec and --print: give one of them")
 	case o.Exec != nil && o.Forward != "":
-		return usagef("--exec and --forward: give one of them")
+		return cli.Refusef("--exec and --forward: give one of them")
 	case o.Print && (o.JSON || o.Forward != ""):
-		return usagef("--print cannot be combined with --json or --forward: it has its own format")
+		return cli.Refusef("--print cannot be combined with --json or --forward: it has its own format")
 	case !o.consumes() && o.Burst.given():
-		return usagef("--key, --quiet-seconds and --max-seconds are for --exec and --print")
+		return cli.Refusef("--key, --quiet-seconds and --max-seconds are for --exec and --print")
 	case o.Burst.Max < 0:
-		return usagef("--max-seconds %d: must not be negative", o.Burst.Max)
+		return cli.Refusef("--max-seconds %d: must not be negative", o.Burst.Max)
 	case o.Burst.Quiet > 0 && o.Burst.Max > 0 && o.Burst.Max < o.Burst.Quiet:
-		return usagef("--max-seconds %d: must not be less than --quiet-seconds %d", o.Burst.Max, o.Burst.Quiet)
+		return cli.Refusef("--max-seconds %d: must not be less than --quiet-seconds %d", o.Burst.Max, o.Burst.Quiet)
 	case slices.ContainsFunc(o.Burst.Key, func(at string) bool { _, ok := wire.SplitPointer(at); return !ok }):
-		return usagef("--key: must be a JSON Pointer to a member of the payload, such as /id")
+		return cli.Refusef("--key: must be a JSON Pointer to a member of the payload, such as /id")
 	case len(o.Burst.Key) > wire.MaxCoalesceKeys:
-		return usagef("--key: at most %d", wire.MaxCoalesceKeys)
+		return cli.Refusef("--key: at most %d", wire.MaxCoalesceKeys)
 	}
 	if o.Exec == nil {
 		return nil
@@ -86,7 +87,7 @@ func (o Options) checkConsuming() error {
 		if _, ok := errors.AsType[*wake.StartError](err); ok {
 			return err
 		}
-		return usagef("--exec: %v", err)
+		return cli.Refusef("--exec: %v", err)
 	}
 	return nil
 }

@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/mcpe-gen/mcpe-gen/cmd/internal/cli"
 	"github.com/mcpe-gen/mcpe-gen/cmd/internal/peer"
 	"github.com/mcpe-gen/mcpe-gen/cmd/mcpe-gen/internal/wake"
 	"github.com/mcpe-gen/mcpe-gen/internal/plain"
@@ -65,33 +66,25 @@ type Options struct {
 	Live, Color bool
 }
 
-// A UsageError reports an invalid request, such as the name of an unknown event.
-type UsageError struct{ Message string }
-
-// Error returns the message.
-func (e *UsageError) Error() string { return e.Message }
-
-func usagef(format string, args ...any) error { return &UsageError{fmt.Sprintf(format, args...)} }
-
 // Check returns an error if the options are invalid. It does not connect to the server.
 func (o Options) Check() error {
 	if err := o.Target.Check(); err != nil {
-		return usagef("%v", err)
+		return cli.Refusef("%v", err)
 	}
 	if !slices.Contains(Modes, o.Mode) {
-		return usagef("--mode %s: must be %s", o.Mode, strings.Join(Modes, ", "))
+		return cli.Refusef("--mode %s: must be %s", o.Mode, strings.Join(Modes, ", "))
 	}
 	if err := o.checkReceiver(); err != nil {
 		return err
 	}
 	if err := peer.CheckPairs(o.Args); err != nil {
-		return usagef("%v", err)
+		return cli.Refusef("%v", err)
 	}
 	if o.Forward != "" && !peer.IsURL(o.Forward) {
-		return usagef("--forward %s: must be a URL that begins with http:// or https://", o.Forward)
+		return cli.Refusef("--forward %s: must be a URL that begins with http:// or https://", o.Forward)
 	}
 	if o.Count < 0 {
-		return usagef("-n %d: must not be negative", o.Count)
+		return cli.Refusef("-n %d: must not be negative", o.Count)
 	}
 	return o.checkConsuming()
 }
@@ -147,7 +140,7 @@ func (o Options) run(ctx context.Context, co client.Options, keep clientstore.Co
 	}
 	args, err := peer.Arguments(o.Args, d.InputSchema)
 	if err != nil {
-		return usagef("%v", err)
+		return cli.Refusef("%v", err)
 	}
 	if o.consumes() {
 		return o.consume(ctx, c, keep, d, args)
@@ -177,13 +170,13 @@ func cursorKey(t peer.Target, event string, args json.RawMessage) string {
 // explainRefusal returns an error that explains why the server rejected a subscription.
 func (o Options) explainRefusal(err error, d client.Descriptor) error {
 	if mode, ok := errors.AsType[*client.NoCompatibleDeliveryModeError](err); ok {
-		return usagef("%s is not delivered by %s; the server offers %s", d.Name, strings.Join(mode.Supported, " or "), plain.Text(strings.Join(mode.Offered, ", ")))
+		return cli.Refusef("%s is not delivered by %s; the server offers %s", d.Name, strings.Join(mode.Supported, " or "), plain.Text(strings.Join(mode.Offered, ", ")))
 	}
 	if err := o.callbackRefused(err); err != nil {
 		return err
 	}
 	if errors.Is(err, events.ErrInvalidParams) {
-		return usagef("%s refuses the arguments: %s; %s takes %s", o.Target, errorText(err), d.Name, peer.DescribeArguments(d.InputSchema))
+		return cli.Refusef("%s refuses the arguments: %s; %s takes %s", o.Target, errorText(err), d.Name, peer.DescribeArguments(d.InputSchema))
 	}
 	return fmt.Errorf("subscribing to %s: %w", d.Name, err)
 }

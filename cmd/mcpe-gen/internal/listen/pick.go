@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/mcpe-gen/mcpe-gen/cmd/internal/cli"
 	"github.com/mcpe-gen/mcpe-gen/internal/plain"
 	"github.com/mcpe-gen/mcpe-gen/internal/suggest"
 	"github.com/mcpe-gen/mcpe-gen/runtime/client"
@@ -22,13 +23,13 @@ func (o Options) chooseEvent(ctx context.Context, catalog []client.Descriptor) (
 	if o.Event != "" {
 		i := slices.IndexFunc(catalog, func(d client.Descriptor) bool { return d.Name == o.Event })
 		if i < 0 {
-			return client.Descriptor{}, usagef("%s has no event type %q%s", o.Target, o.Event, suggest.EventTypes(o.Event, names(catalog)))
+			return client.Descriptor{}, cli.Refusef("%s has no event type %q%s", o.Target, o.Event, suggest.EventTypes(o.Event, names(catalog)))
 		}
 		return catalog[i], nil
 	}
 	o.list(catalog)
 	if o.Stdin == nil {
-		return client.Descriptor{}, usagef("name one of the event types of %s: %s", o.Target, strings.Join(names(catalog), ", "))
+		return client.Descriptor{}, cli.Refusef("name one of the event types of %s: %s", o.Target, strings.Join(names(catalog), ", "))
 	}
 	if len(catalog) == 1 {
 		return catalog[0], nil
@@ -80,7 +81,7 @@ func (o Options) askEvent(ctx context.Context, catalog []client.Descriptor) (cli
 		case line, ok := <-lines:
 			if !ok {
 				fmt.Fprintln(o.Stderr)
-				return client.Descriptor{}, usagef("no event type was chosen")
+				return client.Descriptor{}, cli.Refusef("no event type was chosen")
 			}
 			if d, ok := match(catalog, strings.TrimSpace(line)); ok {
 				return d, nil

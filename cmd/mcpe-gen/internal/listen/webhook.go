@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/mcpe-gen/mcpe-gen/cmd/internal/cli"
 	"github.com/mcpe-gen/mcpe-gen/cmd/internal/peer"
 	"github.com/mcpe-gen/mcpe-gen/internal/plain"
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
@@ -27,11 +28,11 @@ func (o Options) checkReceiver() error {
 	err := r.Check()
 	switch {
 	case err != nil:
-		return usagef("%v", err)
+		return cli.Refusef("%v", err)
 	case r.Listen == "" && o.Mode == wire.ModeWebhook:
-		return usagef("--mode webhook: needs --listen, the address to receive on; it is optional only for a server on this machine")
+		return cli.Refusef("--mode webhook: needs --listen, the address to receive on; it is optional only for a server on this machine")
 	case r.Listen != "" && o.Mode != "auto" && o.Mode != wire.ModeWebhook:
-		return usagef("--listen is for --mode webhook, or auto, but --mode is %s", o.Mode)
+		return cli.Refusef("--listen is for --mode webhook, or auto, but --mode is %s", o.Mode)
 	}
 	return nil
 }
@@ -63,7 +64,7 @@ func (o Options) callbackRefused(err error) error {
 			hint = ". The server's author allows callbacks to the same machine with Callbacks.Loopback (the flag -dev of a server " +
 				"that mcpe-gen init wrote), and to other internal addresses with Callbacks.AllowPrefixes; or give --public-url"
 		}
-		return usagef("%s refuses the callback: %s %s%s", o.Target, f.Path, plain.Text(f.Message), hint)
+		return cli.Refusef("%s refuses the callback: %s %s%s", o.Target, f.Path, plain.Text(f.Message), hint)
 	}
 	return nil
 }

@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/time/rate"
 
+	"github.com/mcpe-gen/mcpe-gen/cmd/internal/cli"
 	"github.com/mcpe-gen/mcpe-gen/internal/plain"
 	"github.com/mcpe-gen/mcpe-gen/internal/timetext"
 )
@@ -75,7 +76,7 @@ func (o *Options) checkMany(v *Verb) error {
 	filters := 0
 	for name := range o.Filters {
 		if !v.accepts(name) {
-			return usage("%s takes no filter %s", o.Verb, name)
+			return cli.Refusef("%s takes no filter %s", o.Verb, name)
 		}
 		if name != "all" {
 			filters++
@@ -84,13 +85,13 @@ func (o *Options) checkMany(v *Verb) error {
 	appliesSince := v.accepts("since")
 	switch {
 	case (filters > 0) == (o.Filters["all"] != ""):
-		return usage("%s takes an ID, or either filters or --all for many subscriptions", o.Verb)
+		return cli.Refusef("%s takes an ID, or either filters or --all for many subscriptions", o.Verb)
 	case o.From["position"] != "" || o.From["eventId"] != "":
-		return usage("--position and --event-id are for the replay of one subscription")
+		return cli.Refusef("--position and --event-id are for the replay of one subscription")
 	case appliesSince != (o.From["since"] != ""), !appliesSince && o.From["until"] != "":
-		return usage("on many subscriptions, replay and retry require --since and take --until; other verbs take neither")
+		return cli.Refusef("on many subscriptions, replay and retry require --since and take --until; other verbs take neither")
 	case o.Rate != 0 && !(o.Rate >= minRate && o.Rate <= maxRate):
-		return usage("--rate must be from %v to %v, not %v", minRate, maxRate, o.Rate)
+		return cli.Refusef("--rate must be from %v to %v, not %v", minRate, maxRate, o.Rate)
 	}
 	return nil
 }
@@ -143,7 +144,7 @@ func (o *Options) runMany(ctx context.Context, v *Verb) error {
 func timestampOf(flag, text string, now time.Time) (string, error) {
 	at, ok := timetext.Parse(text, now)
 	if !ok {
-		return "", usage("%s %q must be %s", flag, text, timetext.Forms)
+		return "", cli.Refusef("%s %q must be %s", flag, text, timetext.Forms)
 	}
 	if at.IsZero() {
 		return "", nil

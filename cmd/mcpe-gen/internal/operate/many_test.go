@@ -14,6 +14,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/mcpe-gen/mcpe-gen/cmd/internal/cli"
 )
 
 // A row is a subscription or an event of a crowd's list.
@@ -351,7 +353,7 @@ func TestManyUsage(t *testing.T) {
 		"one with filters":     func(o *Options) { o.Args, o.Rate = []string{"sub_1"}, 0 },
 		"a verb that has none": func(o *Options) { o.Verb, o.Rate = "end", 0 },
 	} {
-		var wrong *UsageError
+		var wrong *cli.Exit
 		if _, _, err := c.run(t.Context(), "pause", f); !errors.As(err, &wrong) || len(c.acts)+len(c.lists) != 0 {
 			t.Errorf("%s: %v, %q %q", name, err, c.lists, c.acts)
 		}

@@ -17,17 +17,11 @@ import (
 	"strings"
 	"time"
 
+	"github.com/mcpe-gen/mcpe-gen/cmd/internal/cli"
 	"github.com/mcpe-gen/mcpe-gen/internal/childenv"
 	"github.com/mcpe-gen/mcpe-gen/internal/plain"
 	"github.com/mcpe-gen/mcpe-gen/internal/useragent"
 )
-
-// A UsageError reports an error in the command line.
-type UsageError struct{ text string }
-
-func (e *UsageError) Error() string { return e.text }
-
-func usage(format string, args ...any) error { return &UsageError{fmt.Sprintf(format, args...)} }
 
 // Options describes the server, the request and the output.
 type Options struct {
@@ -72,7 +66,7 @@ const maxAnswer = 64 << 20
 func Run(ctx context.Context, o Options) error {
 	v := Find(o.Verb)
 	if v == nil {
-		return usage("admin has no verb %q: see mcpe-gen admin --help", o.Verb)
+		return cli.Refusef("admin has no verb %q: see mcpe-gen admin --help", o.Verb)
 	}
 	o.replaceFailing()
 	ofMany := v.many != nil && len(o.Args) == 0
@@ -214,40 +208,40 @@ func (v *Verb) rows(page map[string]any) (all []map[string]any) {
 // check rejects options and arguments that the verb does not support.
 func (o *Options) check(v *Verb, ofMany bool) error {
 	if o.Wait < 0 {
-		return usage("--wait must not be negative, but is %s", o.Wait)
+		return cli.Refusef("--wait must not be negative, but is %s", o.Wait)
 	}
 	if ofMany {
 		return o.checkMany(v)
 	}
 	if o.DryRun || o.Rate != 0 || o.After != "" || o.Filters["all"] != "" {
-		return usage("--dry-run, --rate, --after and --all are for a verb on many subscriptions, without an ID")
+		return cli.Refusef("--dry-run, --rate, --after and --all are for a verb on many subscriptions, without an ID")
 	}
 	begins := len(o.From)
 	if o.From["until"] != "" {
 		if begins--; begins == 0 || !v.accepts("until") {
-			return usage("--until is for events, replay and retry of many, together with a start")
+			return cli.Refusef("--until is for events, replay and retry of many, together with a start")
 		}
 	}
 	if begins > 0 && o.Verb != "replay" && (v.list == "" || !v.accepts("since") || o.From["since"] == "") || begins > 1 {
-		return usage("replay takes one of --since, --position and --event-id; events, audit and retry of many take --since; other verbs take none")
+		return cli.Refusef("replay takes one of --since, --position and --event-id; events, audit and retry of many take --since; other verbs take none")
 	}
 	if o.Verb == "events" && begins == 0 {
-		return usage("events needs --since, such as 14:00, 90m or 2026-11-22T14:00:00Z")
+		return cli.Refusef("events needs --since, such as 14:00, 90m or 2026-11-22T14:00:00Z")
 	}
 	args := v.args()
 	if o.Verb == "replay" && len(o.From) > 0 {
 		args = args[:1] // From replaces the cursor
 	}
 	if len(o.Args) != len(args) {
-		return usage("%s takes %d arguments (%s), got %d", o.Verb, len(args), strings.Join(args, " "), len(o.Args))
+		return cli.Refusef("%s takes %d arguments (%s), got %d", o.Verb, len(args), strings.Join(args, " "), len(o.Args))
 	}
 	for name := range o.Filters {
 		if v.many != nil || !v.accepts(name) {
-			return usage("%s takes no filter %s", strings.Join(append([]string{o.Verb}, args...), " "), name)
+			return cli.Refusef("%s takes no filter %s", strings.Join(append([]string{o.Verb}, args...), " "), name)
 		}
 	}
 	if o.Verb == "test" && !json.Valid([]byte(o.Args[1])) {
-		return usage("the payload %q is not JSON", o.Args[1])
+		return cli.Refusef("the payload %q is not JSON", o.Args[1])
 	}
 	return nil
 }
@@ -282,7 +276,7 @@ func (o *Options) requestBody(v *Verb) ([]byte, error) {
 		if name == "position" {
 			n, err := strconv.ParseUint(value, 10, 63)
 			if err != nil || n == 0 {
-				return nil, usage("--position must be an integer of at least 1")
+				return nil, cli.Refusef("--position must be an integer of at least 1")
 			}
 			content[name] = n
 		}
@@ -320,7 +314,7 @@ func (o *Options) describeReplay(ctx context.Context) (string, error) {
 func serverOrigin(text string) (*url.URL, error) {
 	u, err := url.Parse(text)
 	if err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
-		return nil, usage("%q is not the URL of an operator API: give scheme, host and path only", text)
+		return nil, cli.Refusef("%q is not the URL of an operator API: give scheme, host and path only", text)
 	}
 	host := u.Hostname()
 	ip := net.ParseIP(host)
@@ -328,7 +322,7 @@ func serverOrigin(text string) (*url.URL, error) {
 	case u.Scheme == "https":
 	case u.Scheme == "http" && (host == "localhost" || ip != nil && ip.IsLoopback()):
 	default:
-		return nil, usage("%s: use https, or http to loopback: others could read the token", text)
+		return nil, cli.Refusef("%s: use https, or http to loopback: others could read the token", text)
 	}
 	return u, nil
 }

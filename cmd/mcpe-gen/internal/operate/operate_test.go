@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/mcpe-gen/mcpe-gen/cmd/internal/cli"
 )
 
 // A peer is an operator's handler that answers by a table, and what it was asked.
@@ -215,8 +217,8 @@ func TestUsage(t *testing.T) {
 		{URL: "https://ops.example.com/", Verb: "types", Filters: map[string]string{"event": "e"}},
 	} {
 		o.Stdout = io.Discard
-		var wrong *UsageError
-		if err := Run(t.Context(), o); !errors.As(err, &wrong) {
+		var wrong *cli.Exit
+		if err := Run(t.Context(), o); !errors.As(err, &wrong) || wrong.Code != cli.Usage {
 			t.Errorf("%s %s: %v", o.URL, o.Verb, err)
 		}
 	}

@@ -15,6 +15,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/mcpe-gen/mcpe-gen/cmd/internal/cli"
 	"github.com/mcpe-gen/mcpe-gen/internal/plain"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/clientstore"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/file"
@@ -35,13 +36,6 @@ type Options struct {
 	Stdout io.Writer
 }
 
-// A UsageError reports an error in the command line.
-type UsageError struct{ reason string }
-
-func (e *UsageError) Error() string { return e.reason }
-
-func usagef(format string, args ...any) error { return &UsageError{fmt.Sprintf(format, args...)} }
-
 // Run executes the verb. retry and drop change either all of the given dead letters or, if one does not exist, none of
 // them.
 func Run(ctx context.Context, o Options) error {
@@ -52,7 +46,7 @@ func Run(ctx context.Context, o Options) error {
 		"drop":  o.changeEach("dropped", clientstore.DeadLetterStore.DeleteDeadLetter),
 	}[o.Verb]
 	if do == nil {
-		return usagef("%q is not a verb of deadletters: list, show, retry or drop", o.Verb)
+		return cli.Refusef("%q is not a verb of deadletters: list, show, retry or drop", o.Verb)
 	}
 	wanted, err := o.parseSequences()
 	if err != nil {
@@ -76,16 +70,16 @@ func Run(ctx context.Context, o Options) error {
 // parseSequences parses the arguments. list takes none, and the other verbs take one or more.
 func (o *Options) parseSequences() ([]uint64, error) {
 	if o.Verb == "list" && len(o.Args) > 0 {
-		return nil, usagef("list takes no arguments")
+		return nil, cli.Refusef("list takes no arguments")
 	}
 	if o.Verb != "list" && len(o.Args) == 0 {
-		return nil, usagef("%s needs the number of a dead letter, which list shows", o.Verb)
+		return nil, cli.Refusef("%s needs the number of a dead letter, which list shows", o.Verb)
 	}
 	var wanted []uint64
 	for _, a := range o.Args {
 		n, err := strconv.ParseUint(a, 10, 64)
 		if err != nil || n == 0 {
-			return nil, usagef("%q is not the number of a dead letter", a)
+			return nil, cli.Refusef("%q is not the number of a dead letter", a)
 		}
 		wanted = append(wanted, n)
 	}
@@ -112,7 +106,7 @@ func (o *Options) open(ctx context.Context) (letterStore, error) {
 	}
 	if !bytes.HasPrefix(begin, []byte("SQLite format 3")) {
 		if o.KeyFile != "" {
-			return nil, usagef("%s is not an SQLite store, so --key-file does not apply", o.Path)
+			return nil, cli.Refusef("%s is not an SQLite store, so --key-file does not apply", o.Path)
 		}
 		return file.OpenCursors(o.Path)
 	}

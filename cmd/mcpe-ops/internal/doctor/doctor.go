@@ -11,6 +11,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/mcpe-gen/mcpe-gen/cmd/internal/cli"
 	"github.com/mcpe-gen/mcpe-gen/internal/checkup"
 )
 
@@ -31,11 +32,6 @@ type Options struct {
 	Paint func(checkup.State, string) string
 }
 
-// A UsageError reports an error in the command line.
-type UsageError struct{ reason string }
-
-func (e *UsageError) Error() string { return e.reason }
-
 // A Report contains the findings of all checks.
 type Report struct {
 	Schema string `json:"schema"`
@@ -54,7 +50,7 @@ const (
 func Run(ctx context.Context, o Options) (*Report, error) {
 	config, err := pgx.ParseConfig(o.URL)
 	if err != nil {
-		return nil, &UsageError{fmt.Sprintf("the connection string: %v", err)} // pgx omits the password
+		return nil, cli.Refusef("the connection string: %v", err) // pgx omits the password
 	}
 	if config.ConnectTimeout == 0 {
 		config.ConnectTimeout = connectTime
