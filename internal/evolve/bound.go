@@ -11,7 +11,7 @@ import (
 // If p allows only integers, it converts an exclusive bound to an inclusive bound.
 func (p place) bound(inclusive, exclusive string, sign int) schematree.Bound {
 	b, _ := schematree.TightestBound(p, inclusive, exclusive, sign)
-	if b.At == nil || p.types()&fraction != 0 {
+	if b.At == nil || p.types()&schematree.Fraction != 0 {
 		return b
 	}
 	floor := new(big.Int).Div(b.At.Num(), b.At.Denom()) // Euclidean: rounds down, denominators are positive
@@ -45,7 +45,7 @@ var bounds = []struct {
 func eachTightenedBound(wide, narrow place, report func(keyword string, wide, narrow schematree.Bound)) {
 	common := wide.types() & narrow.types()
 	for _, b := range bounds {
-		if !common.checkedBy(b.inclusive) {
+		if !checks(b.inclusive, common) {
 			continue
 		}
 		w, n := wide.bound(b.inclusive, b.exclusive, b.sign), narrow.bound(b.inclusive, b.exclusive, b.sign)
@@ -82,7 +82,7 @@ func (p place) valuesSatisfy(keyword string, limit schematree.Bound, sign int) b
 
 // eachTightenedStep calls report for each multipleOf of narrow that a value of wide can violate.
 func eachTightenedStep(wide, narrow place, report func(step *big.Rat)) {
-	if wide.types()&narrow.types()&(integer|fraction) == 0 {
+	if wide.types()&narrow.types()&schematree.Number == 0 {
 		return
 	}
 	for _, n := range narrow {
@@ -90,7 +90,7 @@ func eachTightenedStep(wide, narrow place, report func(step *big.Rat)) {
 		if !ok || step.Sign() <= 0 {
 			continue
 		}
-		kept := wide.types()&fraction == 0 && new(big.Rat).Inv(step).IsInt() // all integers are multiples
+		kept := wide.types()&schematree.Fraction == 0 && new(big.Rat).Inv(step).IsInt() // all integers are multiples
 		for _, w := range wide {
 			if other, ok := schematree.Rational(w.object()["multipleOf"]); ok && new(big.Rat).Quo(other, step).IsInt() {
 				kept = true
@@ -104,7 +104,7 @@ func eachTightenedStep(wide, narrow place, report func(step *big.Rat)) {
 
 // addsUniqueItems reports whether narrow requires unique items and wide does not.
 func addsUniqueItems(wide, narrow place) bool {
-	return wide.types()&narrow.types()&array != 0 && narrow.keywordClosures("uniqueItems")["true"] && !wide.keywordClosures("uniqueItems")["true"]
+	return wide.types()&narrow.types()&schematree.Array != 0 && narrow.keywordClosures("uniqueItems")["true"] && !wide.keywordClosures("uniqueItems")["true"]
 }
 
 func inputBoundTightened(p pair, report func(string, string)) {

@@ -125,7 +125,7 @@ func (c *comparison) comparePlaces(from, to place, found *findings) {
 // variant matches as a whole, bestFit splits it, because "string or null" can match two variants. The search starts at
 // index, the position of the variant in an unchanged union.
 func (c *comparison) bestFit(v place, index int, among []place) *findings {
-	if of := unionTypes(among); c.backward && of.hasSeveral() && v.types()&^typesKeptAsJSON(of) == 0 {
+	if of := unionTypes(among); c.backward && hasSeveral(of) && v.types()&^typesKeptAsJSON(of) == 0 {
 		return nil // a new variant, reported by a rule
 	}
 	if len(among) == 1 {
@@ -176,7 +176,7 @@ func split(p place) (parts []place, byType bool) {
 	}
 	all := p.types()
 	for _, name := range []string{"null", "boolean", "integer", "string", "array", "object"} {
-		if t := types(schematree.Named(name)); t == integer && all&fraction != 0 {
+		if t := schematree.Named(name); t == schematree.Integer && all&schematree.Fraction != 0 {
 			parts = append(parts, with("type", "number"))
 		} else if all&t != 0 {
 			parts = append(parts, with("type", name))
@@ -203,10 +203,10 @@ func (c *comparison) comparePair(from, to place) *findings {
 		}
 	}
 	common := from.types() & to.types()
-	if common&object != 0 {
+	if common&schematree.Object != 0 {
 		c.compareMembers(from, to, found)
 	}
-	if common&array != 0 {
+	if common&schematree.Array != 0 {
 		n := max(from.tupleLen(), to.tupleLen())
 		for i := range n {
 			found.addNested(wire.Pointer("prefixItems", strconv.Itoa(i)), c.compare(from.item(i), to.item(i)))

@@ -98,7 +98,7 @@ func constantTags(p place, property string) (tagMap, bool) {
 		return d, false
 	}
 	for _, v := range variants {
-		if v.types()&object == 0 {
+		if v.types()&schematree.Object == 0 {
 			continue
 		}
 		values := v.listedMember(property)

@@ -3,13 +3,15 @@ package evolve
 import (
 	"maps"
 	"slices"
+
+	"github.com/mcpe-gen/mcpe-gen/internal/schematree"
 )
 
 // A gain is a set of values that a schema accepts and its former version rejected. Such a value has one of the types at
 // a path of members.
 type gain struct {
 	path []string
-	of   types
+	of   schematree.Types
 }
 
 // isWidened reports whether each alternative in the oneOf of n accepts all values of its counterpart in m. An
@@ -87,7 +89,7 @@ func newVariantValues(a, b node) ([]gain, bool) {
 		if i < 0 {
 			return nil, false
 		}
-		var more types
+		var more schematree.Types
 		for _, n := range slices.Delete(slices.Clone(alternatives), i, i+1) {
 			more |= typesOf(place{n})
 		}
@@ -97,10 +99,10 @@ func newVariantValues(a, b node) ([]gain, bool) {
 }
 
 // typesOf returns the types of all variants of a place.
-func typesOf(p place) types {
+func typesOf(p place) schematree.Types {
 	variants, ok := expand(p)
 	if !ok {
-		return anyType
+		return schematree.AnyType
 	}
 	return unionTypes(variants)
 }
@@ -132,13 +134,13 @@ func (n node) withoutKeywords(keywords ...string) node {
 }
 
 // rejects reports whether p rejects all values that have one of the types at the path.
-func (p place) rejects(path []string, of types) bool {
+func (p place) rejects(path []string, of schematree.Types) bool {
 	variants, ok := expand(p)
 	return ok && !slices.ContainsFunc(variants, func(v place) bool {
 		if len(path) == 0 {
 			return v.types()&of != 0
 		}
 		member := v.property(path[0])
-		return v.types()&object != 0 && !isForbidden(member) && !member.rejects(path[1:], of)
+		return v.types()&schematree.Object != 0 && !isForbidden(member) && !member.rejects(path[1:], of)
 	})
 }

@@ -98,7 +98,7 @@ func haveNoCommonValue(v, w place) bool {
 			return len(difference(values, others)) == len(values)
 		}
 	}
-	if common != object {
+	if common != schematree.Object {
 		return false
 	}
 	forbids := func(p, q place) bool {

@@ -46,7 +46,7 @@ func listedAsFloats(variants []place) bool {
 	typed := false
 	for _, v := range variants {
 		d := v.declaredTypes()
-		typed = typed || d != anyType && d&fraction != 0
+		typed = typed || d != schematree.AnyType && d&schematree.Fraction != 0
 		values, _ := v.values()
 		for _, n := range values {
 			if r, ok := schematree.Rational(n); ok && losesPrecision(r) {
@@ -68,14 +68,14 @@ func losesPrecision(r *big.Rat) bool {
 // Some old enums have a Go type that can hold any integer. Such an enum contains a large integer, values of several
 // types, or integers of type number.
 func payloadIntegerOutgrown(u union, report func(string)) {
-	if of := unionTypes(u.old); of&(integer|fraction) != integer || listedAsFloats(u.old) || slices.ContainsFunc(u.old, func(v place) bool {
+	if of := unionTypes(u.old); of&schematree.Number != schematree.Integer || listedAsFloats(u.old) || slices.ContainsFunc(u.old, func(v place) bool {
 		_, limited := v.values()
-		return len(beyondInt64(v)) > 0 || limited && v.types().hasSeveral()
+		return len(beyondInt64(v)) > 0 || limited && hasSeveral(v.types())
 	}) {
 		return
 	}
 	for _, v := range u.new {
-		if v.types()&integer == 0 {
+		if v.types()&schematree.Integer == 0 {
 			continue
 		}
 		if big := beyondInt64(v); len(big) > 0 {

@@ -5,13 +5,14 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/mcpe-gen/mcpe-gen/internal/schematree"
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
 // The rules here concern lost values in either schema.
 
-func unionTypes(variants []place) types {
-	var t types
+func unionTypes(variants []place) schematree.Types {
+	var t schematree.Types
 	for _, v := range variants {
 		t |= v.types()
 	}
@@ -27,14 +28,14 @@ func valueForbidden(u union, report func(string)) {
 // typeRemoved calls report if the old and the new variant have no type in common. It ignores the removal of null from a
 // payload, because receivers then only see fewer values.
 func typeRemoved(p pair, report func(string, string)) {
-	harmless := p.feature == PayloadSchema && p.old.types() == null
+	harmless := p.feature == PayloadSchema && p.old.types() == schematree.Null
 	if p.old.types()&p.new.types() == 0 && !harmless {
 		report("", fmt.Sprintf("was %v and is %v", p.old.types(), p.new.types()))
 	}
 }
 
 func fieldRemoved(p pair, report func(string, string)) {
-	if p.old.types()&p.new.types()&object == 0 {
+	if p.old.types()&p.new.types()&schematree.Object == 0 {
 		return
 	}
 	kept := p.new.properties()
@@ -77,20 +78,20 @@ func listedValues(p place) (map[string]any, bool) {
 	if values, ok := p.values(); ok {
 		out := make(map[string]any, len(values))
 		for text, v := range values {
-			if typeOf(v)&t != 0 {
+			if schematree.TypeOf(v)&t != 0 {
 				out[text] = v
 			}
 		}
 		return out, true
 	}
-	if t&^(null|boolean) != 0 {
+	if t&^(schematree.Null|schematree.Boolean) != 0 {
 		return nil, false
 	}
 	var all []any
-	if t&null != 0 {
+	if t&schematree.Null != 0 {
 		all = append(all, nil)
 	}
-	if t&boolean != 0 {
+	if t&schematree.Boolean != 0 {
 		all = append(all, false, true)
 	}
 	return intersect(nil, all), true

@@ -4,6 +4,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/mcpe-gen/mcpe-gen/internal/schematree"
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
@@ -134,7 +135,7 @@ func taggingOf(variants []place) tagging {
 }
 
 func objects(variants []place) []place {
-	return slices.DeleteFunc(slices.Clone(variants), func(v place) bool { return v.types()&object == 0 })
+	return slices.DeleteFunc(slices.Clone(variants), func(v place) bool { return v.types()&schematree.Object == 0 })
 }
 
 // keptTagging returns the tagging of the first variants with the values of the second variants. It returns the zero
@@ -194,7 +195,7 @@ func memberNames(v place) map[string]bool {
 
 // tagValues returns the listed values of a required member, or nil if it has no listed values.
 func (p place) tagValues(name string) map[string]any {
-	if p.types() != object || !p.required()[name] {
+	if p.types() != schematree.Object || !p.required()[name] {
 		return nil
 	}
 	return p.property(name).unionValues()
@@ -219,7 +220,7 @@ func (p place) unionValues() map[string]any {
 func (t tagging) excludes(v place) bool {
 	if t.property == "" {
 		has := memberNames(v)
-		return len(t.own) > 0 && v.types() == object && !slices.ContainsFunc(t.own, func(name string) bool { return has[name] })
+		return len(t.own) > 0 && v.types() == schematree.Object && !slices.ContainsFunc(t.own, func(name string) bool { return has[name] })
 	}
 	values := v.tagValues(t.property)
 	for value := range values {
@@ -253,5 +254,5 @@ func (p place) patternMapSchema() place {
 // haveSameGoType reports whether two schemas are equal or are scalars of the same type.
 func haveSameGoType(a, b node) bool {
 	of := (place{a}).types()
-	return of&^(scalars|null) == 0 && of == (place{b}).types() || a.closure() == b.closure()
+	return of&^(schematree.Scalars|schematree.Null) == 0 && of == (place{b}).types() || a.closure() == b.closure()
 }

@@ -15,8 +15,8 @@ import (
 func inputTypeNarrowed(u union, report func(string)) {
 	kept := unionTypes(u.new)
 	lost := unionTypes(u.old) &^ kept
-	if kept&fraction != 0 {
-		lost &^= integer // ENUM_NARROWED reports a list of numbers without integers
+	if kept&schematree.Fraction != 0 {
+		lost &^= schematree.Integer // ENUM_NARROWED reports a list of numbers without integers
 	}
 	if lost != 0 && len(u.new) > 0 {
 		report(fmt.Sprintf("no longer accepts %v", lost))
@@ -31,7 +31,7 @@ func inputEnumAdded(p pair, report func(string, string)) {
 }
 
 func inputRequiredAdded(p pair, report func(string, string)) {
-	if p.old.types()&p.new.types()&object == 0 {
+	if p.old.types()&p.new.types()&schematree.Object == 0 {
 		return
 	}
 	before := p.old.required()
@@ -43,7 +43,7 @@ func inputRequiredAdded(p pair, report func(string, string)) {
 }
 
 func inputClosed(p pair, report func(string, string)) {
-	if p.old.types()&p.new.types()&object != 0 && p.new.isClosed() && !p.old.isClosed() {
+	if p.old.types()&p.new.types()&schematree.Object != 0 && p.new.isClosed() && !p.old.isClosed() {
 		report("/additionalProperties", "members that are not declared are no longer accepted")
 	}
 }
@@ -92,7 +92,7 @@ var effective = map[string]map[string]bool{"format": canonicalTexts(schematree.F
 func eachAdded(keywords []string, wide, narrow place, f func(keyword string, changed bool)) {
 	common := wide.types() & narrow.types()
 	for _, keyword := range keywords {
-		if !common.checkedBy(keyword) {
+		if !checks(keyword, common) {
 			continue
 		}
 		known, now := wide.keywordClosures(keyword), narrow.keywordClosures(keyword)

@@ -97,48 +97,28 @@ func product(a, b []place) []place {
 	return out
 }
 
-// types is a set of JSON types. It distinguishes integers from other numbers.
-type types schematree.Types
-
-const (
-	null     = types(schematree.Null)
-	boolean  = types(schematree.Boolean)
-	integer  = types(schematree.Integer)
-	fraction = types(schematree.Fraction)
-	str      = types(schematree.String)
-	array    = types(schematree.Array)
-	object   = types(schematree.Object)
-	anyType  = types(schematree.AnyType)
-	scalars  = types(schematree.Scalars)
-)
-
-// String returns the types as a list for messages.
-func (t types) String() string { return schematree.Types(t).String() }
-
 // hasSeveral reports whether the set contains more than one JSON type other than null.
-func (t types) hasSeveral() bool {
-	if t&(integer|fraction) != 0 {
-		t = t&^fraction | integer
+func hasSeveral(t schematree.Types) bool {
+	if t&schematree.Number != 0 {
+		t = t&^schematree.Fraction | schematree.Integer
 	}
-	t &^= null
+	t &^= schematree.Null
 	return t&(t-1) != 0
 }
 
-// checkedBy reports whether the keyword checks values of one of the types.
-func (t types) checkedBy(keyword string) bool {
+// checks reports whether the keyword checks values of one of the types.
+func checks(keyword string, t schematree.Types) bool {
 	k, _ := schematree.Any.Keyword(keyword)
-	return t&types(k.Checks) != 0
+	return t&k.Checks != 0
 }
 
-func typeOf(v any) types { return types(schematree.TypeOf(v)) }
-
 // types returns the types that the keywords type, enum and const of p allow.
-func (p place) types() types {
+func (p place) types() schematree.Types {
 	out := p.declaredTypes()
 	if values, limited := p.values(); limited {
-		var set types
+		var set schematree.Types
 		for _, v := range values {
-			set |= typeOf(v)
+			set |= schematree.TypeOf(v)
 		}
 		out &= set
 	}
@@ -146,10 +126,10 @@ func (p place) types() types {
 }
 
 // declaredTypes returns the types that the keyword type allows. It ignores enum and const.
-func (p place) declaredTypes() types {
-	out := anyType
+func (p place) declaredTypes() schematree.Types {
+	out := schematree.AnyType
 	for _, n := range p {
-		out &= types(schematree.Declared(n))
+		out &= schematree.Declared(n)
 	}
 	return out
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/mcpe-gen/mcpe-gen/internal/schematree"
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
@@ -16,13 +17,13 @@ func payloadTypeChanged(u union, report func(string)) {
 		report("was contradictory and has values now")
 	}
 	gained := new &^ old
-	if old&fraction != 0 {
-		gained &^= integer // without an integer in the old list, the Go type is float64
+	if old&schematree.Fraction != 0 {
+		gained &^= schematree.Integer // without an integer in the old list, the Go type is float64
 	}
-	if old&integer != 0 && listedAsFloats(u.old) {
-		gained &^= fraction
+	if old&schematree.Integer != 0 && listedAsFloats(u.old) {
+		gained &^= schematree.Fraction
 	}
-	if old.hasSeveral() {
+	if hasSeveral(old) {
 		gained &^= typesKeptAsJSON(old)
 	}
 	if gained != 0 && len(u.old) > 0 && !onlyAddsNull(old, new) {
@@ -34,17 +35,17 @@ func payloadTypeChanged(u union, report func(string)) {
 // union stores values of other types as raw JSON.
 func payloadVariantOfType(u union, report func(string)) {
 	old, new := unionTypes(u.old), unionTypes(u.new)
-	if gained := new & typesKeptAsJSON(old); gained != 0 && old.hasSeveral() {
+	if gained := new & typesKeptAsJSON(old); gained != 0 && hasSeveral(old) {
 		report(fmt.Sprintf("the union was %v and may now be %v", old, gained))
 	}
 }
 
 // typesKeptAsJSON returns the types that a reader of a union of the given types stores as raw JSON. It excludes null,
 // because a Go type without null cannot hold it. It excludes all numbers if the union has any numeric type.
-func typesKeptAsJSON(of types) types {
-	all := anyType &^ null &^ of
-	if of&(integer|fraction) != 0 {
-		all &^= integer | fraction
+func typesKeptAsJSON(of schematree.Types) schematree.Types {
+	all := schematree.AnyType &^ schematree.Null &^ of
+	if of&schematree.Number != 0 {
+		all &^= schematree.Number
 	}
 	return all
 }
@@ -61,7 +62,7 @@ func isForbidden(p place) bool {
 }
 
 // onlyAddsNull reports whether null is the only type in new that is not in old.
-func onlyAddsNull(old, new types) bool { return new&^old == null && new&old != 0 }
+func onlyAddsNull(old, new schematree.Types) bool { return new&^old == schematree.Null && new&old != 0 }
 
 // payloadVariantRetyped calls report if the old and the new variant have no type in common.
 func payloadVariantRetyped(p pair, report func(string, string)) {
@@ -71,7 +72,7 @@ func payloadVariantRetyped(p pair, report func(string, string)) {
 }
 
 func payloadRequiredRemoved(p pair, report func(string, string)) {
-	if p.old.types()&p.new.types()&object == 0 {
+	if p.old.types()&p.new.types()&schematree.Object == 0 {
 		return
 	}
 	now, there := p.new.required(), p.new.properties()
@@ -83,7 +84,7 @@ func payloadRequiredRemoved(p pair, report func(string, string)) {
 }
 
 func payloadFormatChanged(p pair, report func(string, string)) {
-	if p.old.types()&p.new.types()&str == 0 {
+	if p.old.types()&p.new.types()&schematree.String == 0 {
 		return
 	}
 	for _, keyword := range formats {
@@ -97,7 +98,7 @@ func payloadFormatChanged(p pair, report func(string, string)) {
 }
 
 func payloadOpened(p pair, report func(string, string)) {
-	if p.old.types()&p.new.types()&object != 0 && p.old.isClosed() && !p.new.isClosed() {
+	if p.old.types()&p.new.types()&schematree.Object != 0 && p.old.isClosed() && !p.new.isClosed() {
 		report("/additionalProperties", "members that are not declared may be there now")
 	}
 }
@@ -122,7 +123,7 @@ func payloadEnumWidened(p pair, report func(string, string)) {
 }
 
 func payloadConstraintRelaxed(p pair, report func(string, string)) {
-	if p.old.types()&p.new.types()&str != 0 {
+	if p.old.types()&p.new.types()&schematree.String != 0 {
 		for _, keyword := range formats { // for a format that JSON Schema does not define, but that may have a Go type
 			for _, was := range sortedKeys(p.old.keywordClosures(keyword)) {
 				if !effective[keyword][was] && !p.new.keywordClosures(keyword)[was] {

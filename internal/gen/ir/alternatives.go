@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
+	"github.com/mcpe-gen/mcpe-gen/internal/schematree"
 )
 
 // alternativesShape returns the shape of a oneOf or anyOf. It returns false if the other keywords already determine a
@@ -22,7 +23,7 @@ func (b *builder) alternativesShape(f *facts) (shape, bool) {
 	u := f.unions[0]
 	rest, null := b.remaining(f, u)
 	sh := b.unionOf(f, u, rest)
-	sh.allowsNull = sh.allowsNull || null && f.kinds&kNull != 0
+	sh.allowsNull = sh.allowsNull || null && f.kinds&schematree.Null != 0
 	return sh, true
 }
 
@@ -30,7 +31,7 @@ func (b *builder) alternativesShape(f *facts) (shape, bool) {
 func (b *builder) remaining(f *facts, u alternatives) (rest []*source.Node, null bool) {
 	for _, v := range u.variants {
 		switch left := b.allowedKinds(v) & f.kinds; {
-		case left == kNull && isNull(v):
+		case left == schematree.Null && isNull(v):
 			null = true
 		case left != 0:
 			rest = append(rest, v)
@@ -84,7 +85,7 @@ func (b *builder) unionOf(f *facts, u alternatives, rest []*source.Node) shape {
 
 // mergeSiblings merges the keywords next to the union into each variant. It does so only if they affect the Go types.
 func (b *builder) mergeSiblings(f *facts, u alternatives, variants []*source.Node) []*source.Node {
-	var of kinds
+	var of schematree.Types
 	for _, v := range variants {
 		of |= b.allowedKinds(v)
 	}
@@ -112,15 +113,15 @@ func (b *builder) mergeSiblings(f *facts, u alternatives, variants []*source.Nod
 // baseSuffices reports whether the Go type of the schema without its unions can represent every variant. Such a type is
 // a scalar, or an object or array that the keywords next to the unions describe.
 func (b *builder) baseSuffices(f *facts) bool {
-	switch k := f.kinds &^ kNull; k {
-	case kBool, kInteger, kNumber, kFraction:
+	switch k := f.kinds &^ schematree.Null; k {
+	case schematree.Boolean, schematree.Integer, schematree.Number, schematree.Fraction:
 		return true
-	case kString:
+	case schematree.String:
 		return f.keyword("format") != nil || f.keyword("contentEncoding") != nil ||
 			!slices.ContainsFunc(f.variants(), func(v *source.Node) bool { return b.gatherFacts(v).listed })
-	case kArray:
+	case schematree.Array:
 		return f.keyword("items") != nil || f.keyword("prefixItems") != nil || b.siblingsDescribeVariants(f)
-	case kObject:
+	case schematree.Object:
 		if b.siblingsDescribeVariants(f) {
 			return true
 		}
@@ -185,7 +186,7 @@ func enumVariants(f *facts) (values []*source.Node, null, number, ok bool) {
 	for _, v := range f.unions[0].variants {
 		list, listed := ownValues(v)
 		if isNull(v) {
-			null = f.kinds&kNull != 0
+			null = f.kinds&schematree.Null != 0
 			continue
 		}
 		if !listed || v.Get("$ref") != nil || v.Get("allOf") != nil {
@@ -198,7 +199,7 @@ func enumVariants(f *facts) (values []*source.Node, null, number, ok bool) {
 			}
 		}
 	}
-	null = null || f.kinds&kNull != 0 && slices.ContainsFunc(values, func(v *source.Node) bool { return v.Kind == source.Null })
+	null = null || f.kinds&schematree.Null != 0 && slices.ContainsFunc(values, func(v *source.Node) bool { return v.Kind == source.Null })
 	return values, null, number && !slices.ContainsFunc(values, losesPrecision), ok
 }
 

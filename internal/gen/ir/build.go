@@ -4,6 +4,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/parallel"
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/schema"
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
+	"github.com/mcpe-gen/mcpe-gen/internal/schematree"
 )
 
 // Options configures [Build].
@@ -32,7 +33,7 @@ func Build(set *schema.Set, o Options) (*Package, []source.Diagnostic) {
 		decls:            map[*source.Node]*Decl{},
 		shapes:           map[*source.Node]*shape{},
 		facts:            map[*source.Node]*facts{},
-		kinds:            map[*source.Node]kinds{},
+		kinds:            map[*source.Node]schematree.Types{},
 		mergedSchemas:    map[string]*source.Node{},
 		origin:           map[*source.Node]*source.Node{},
 		unsatisfiable:    map[*source.Node]bool{},
@@ -65,7 +66,7 @@ type builder struct {
 	decls  map[*source.Node]*Decl
 	shapes map[*source.Node]*shape
 	facts  map[*source.Node]*facts
-	kinds  map[*source.Node]kinds
+	kinds  map[*source.Node]schematree.Types
 	// mergedSchemas caches merged schemas. origin maps each of them to the schema in the event file.
 	mergedSchemas map[string]*source.Node
 	origin        map[*source.Node]*source.Node

@@ -21,7 +21,7 @@ func (b *builder) reportClash(f *facts) shape {
 			WithHint("list the values that are allowed, or leave enum out"))
 		return shape{}
 	}
-	k := anyKind
+	k := schematree.AnyType
 	var lists []*source.Node
 	for _, p := range f.parts {
 		list, listed := ownValues(p)

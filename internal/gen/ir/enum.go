@@ -9,13 +9,14 @@ import (
 
 	"github.com/mcpe-gen/mcpe-gen/gen/model"
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
+	"github.com/mcpe-gen/mcpe-gen/internal/schematree"
 	"github.com/mcpe-gen/mcpe-gen/runtime/impl/eventsimpl"
 )
 
 // wrongType returns the diagnostic for a listed value that is of none of the declared types.
-func wrongType(v *source.Node, types kinds) source.Diagnostic {
+func wrongType(v *source.Node, types schematree.Types) source.Diagnostic {
 	d := source.New("MCPE209", v.Range, "the value %s is not of type %s", v.JSON(), types)
-	if types == kString && v.Text != "" {
+	if types == schematree.String && v.Text != "" {
 		return d.WithHint("quote it: %q", v.Text)
 	}
 	return d
@@ -55,13 +56,13 @@ func (b *builder) shapeOfEnum(f *facts, values []*source.Node, null, number bool
 // allowsFractions reports whether the type keywords of the schemas allow numbers that are not integers. It returns
 // false if no schema has a type keyword.
 func allowsFractions(parts ...*source.Node) bool {
-	of, typed := anyKind, false
+	of, typed := schematree.AnyType, false
 	for _, p := range parts {
 		if p.Get("type") != nil {
 			of, typed = of&declaredKinds(p), true
 		}
 	}
-	return typed && of&kFraction != 0
+	return typed && of&schematree.Fraction != 0
 }
 
 // baseOf returns a scalar kind that can represent every value, or Literal if no scalar kind can. If number is set, the

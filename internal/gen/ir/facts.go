@@ -16,7 +16,7 @@ type facts struct {
 	// parts lists the schema objects that apply to the value, in source order.
 	parts []*source.Node
 	// kinds is the set of JSON types that type, enum and const of the parts allow.
-	kinds kinds
+	kinds schematree.Types
 	// clashingPart is the part that excluded the last type. falsePart is a part with the schema false, if present.
 	clashingPart, falsePart *source.Node
 	// values lists the values that enum and const allow. listed reports whether a part has enum or const.
@@ -49,7 +49,7 @@ func (b *builder) gatherFacts(n *source.Node) *facts {
 	if f := b.facts[n]; f != nil {
 		return f
 	}
-	f := &facts{node: n, kinds: anyKind}
+	f := &facts{node: n, kinds: schematree.AnyType}
 	b.facts[n] = f
 	b.visit(f, n, map[*source.Node]bool{})
 	return f
@@ -88,7 +88,7 @@ func (b *builder) add(f *facts, n *source.Node) {
 	left := f.kinds & declaredKinds(n)
 	list, listed := ownValues(n)
 	if listed {
-		var of kinds
+		var of schematree.Types
 		for _, v := range list {
 			of |= kindOf(v)
 		}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/mcpe-gen/mcpe-gen/gen/model"
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
+	"github.com/mcpe-gen/mcpe-gen/internal/schematree"
 )
 
 func (b *builder) fillStruct(d *Decl, sh *shape, at site) {
@@ -153,7 +154,7 @@ func (d *describer) describeChoices(f *facts, name string) []model.Choice {
 		var c model.Choice
 		told := false
 		for i, v := range u.variants {
-			if d.allowedKinds(v)&kObject == 0 {
+			if d.allowedKinds(v)&schematree.Object == 0 {
 				continue
 			}
 			o := model.Type{Kind: model.Object, Members: []model.Member{}}

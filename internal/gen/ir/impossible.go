@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
+	"github.com/mcpe-gen/mcpe-gen/internal/schematree"
 )
 
 // maxDepth is the maximum recursion depth of isImpossible.
@@ -71,7 +72,7 @@ func (b *builder) hasNoValue(f *facts, depth int) bool {
 		return true
 	case f.boundConflict() != nil:
 		return true
-	case f.kinds == kObject && b.lacksMember(f, depth):
+	case f.kinds == schematree.Object && b.lacksMember(f, depth):
 		return true
 	}
 	return slices.ContainsFunc(f.unions, func(u alternatives) bool {

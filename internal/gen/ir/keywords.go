@@ -17,7 +17,7 @@ func isAnnotation(keyword string) bool {
 
 // onlyNarrows reports whether n restricts values of the given kinds without changing their Go type. It ignores $ref and
 // allOf.
-func onlyNarrows(n *source.Node, of kinds) bool {
+func onlyNarrows(n *source.Node, of schematree.Types) bool {
 	for _, m := range n.Members {
 		k, known := schematree.Any.Keyword(m.Key)
 		switch {
@@ -48,7 +48,7 @@ func (b *builder) standIn(n *source.Node) *source.Node {
 		if item.Kind != source.Object {
 			return nil
 		}
-		if item.Get("$ref") == nil && item.Get("allOf") == nil && onlyNarrows(item, anyKind) {
+		if item.Get("$ref") == nil && item.Get("allOf") == nil && onlyNarrows(item, schematree.AnyType) {
 			continue
 		}
 		candidates = append(candidates, item)
@@ -69,21 +69,21 @@ func (b *builder) standIn(n *source.Node) *source.Node {
 	if slices.ContainsFunc(rest, func(r *source.Node) bool { return !onlyNarrows(r, of) }) {
 		return nil
 	}
-	if c := candidates[0]; c.Get("$ref") == nil && of&kNumber == kInteger && allowsFractions(append(rest, c)...) != allowsFractions(c) {
+	if c := candidates[0]; c.Get("$ref") == nil && of&schematree.Number == schematree.Integer && allowsFractions(append(rest, c)...) != allowsFractions(c) {
 		return nil // a type next to a list of integers affects their Go type
 	}
 	return candidates[0]
 }
 
 // allowedAlone returns the kinds that standIn allows, regardless of the other schemas of n.
-func (b *builder) allowedAlone(n, standIn *source.Node) kinds {
+func (b *builder) allowedAlone(n, standIn *source.Node) schematree.Types {
 	if standIn != n {
 		return b.allowedKinds(standIn)
 	}
 	if t, d := b.set.Resolve(n); d == nil {
 		return b.allowedKinds(t.Node)
 	}
-	return anyKind
+	return schematree.AnyType
 }
 
 // hasOnlyType reports whether type is the only keyword of a schema that affects the Go type.

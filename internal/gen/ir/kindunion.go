@@ -9,14 +9,14 @@ import (
 
 // jsonTypes lists the JSON types that distinguish variants, with the suffixes of their Go types.
 var jsonTypes = []struct {
-	kinds        kinds
+	kinds        schematree.Types
 	word, suffix string
 }{
-	{kString, "string", "String"}, {kNumber, "number", "Number"}, {kBool, "boolean", "Boolean"}, {kArray, "array", "Array"}, {kObject, "object", "Object"},
+	{schematree.String, "string", "String"}, {schematree.Number, "number", "Number"}, {schematree.Boolean, "boolean", "Boolean"}, {schematree.Array, "array", "Array"}, {schematree.Object, "object", "Object"},
 }
 
 // jsonType returns the JSON type of the kinds. It returns false unless all kinds have the same JSON type.
-func jsonType(k kinds) (word, suffix string, ok bool) {
+func jsonType(k schematree.Types) (word, suffix string, ok bool) {
 	for _, t := range jsonTypes {
 		if k != 0 && k&^t.kinds == 0 {
 			return t.word, t.suffix, true
@@ -26,7 +26,7 @@ func jsonType(k kinds) (word, suffix string, ok bool) {
 }
 
 // kindUnion returns a union plan with a variant for each of several JSON types.
-func (b *builder) kindUnion(f *facts, of kinds) *unionPlan {
+func (b *builder) kindUnion(f *facts, of schematree.Types) *unionPlan {
 	var order []string
 	for _, p := range f.parts { // in source order
 		if t := p.Get("type"); t != nil {
@@ -38,13 +38,13 @@ func (b *builder) kindUnion(f *facts, of kinds) *unionPlan {
 	order = append(order, "boolean", "number", "integer", "string", "array", "object")
 	plan := &unionPlan{}
 	for _, name := range order {
-		k := schematree.Named(name) & of &^ kNull
+		k := schematree.Named(name) & of &^ schematree.Null
 		of &^= k
 		if k == 0 {
 			continue
 		}
 		word, suffix, _ := jsonType(k)
-		if k&kNumber == kInteger {
+		if k&schematree.Number == schematree.Integer {
 			name = "integer"
 		}
 		n := b.withType(f.node, name)
@@ -80,7 +80,7 @@ func (b *builder) untaggedUnion(f *facts, variants []*source.Node) *unionPlan {
 	}
 	var groups []*group
 	for _, v := range b.flattenUnions(variants) {
-		word, suffix, ok := jsonType(b.allowedKinds(v) & f.kinds &^ kNull)
+		word, suffix, ok := jsonType(b.allowedKinds(v) & f.kinds &^ schematree.Null)
 		if !ok || b.lacksGoType(v) {
 			return nil
 		}

@@ -58,14 +58,14 @@ func (d *describer) describeKnown(f *facts, name string) []model.Type {
 	known, _ := schematree.Implied(f.parts)
 	for _, of := range known {
 		switch of {
-		case kObject:
+		case schematree.Object:
 			all = append(all, d.describeObjectAmong(f, name))
-		case kArray:
+		case schematree.Array:
 			sh := d.shapeOfArray(f)
 			all = append(all, d.arrayType(&sh, name))
-		case kString:
+		case schematree.String:
 			all = append(all, text(f))
-		case kNumber:
+		case schematree.Number:
 			all = append(all, numeric(model.Number, f))
 		}
 	}

@@ -8,9 +8,10 @@ import (
 
 	"github.com/mcpe-gen/mcpe-gen/gen/model"
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
+	"github.com/mcpe-gen/mcpe-gen/internal/schematree"
 )
 
-func (b *builder) scalar(f *facts, k kinds) shape {
+func (b *builder) scalar(f *facts, k schematree.Types) shape {
 	if format := f.keyword("format"); format != nil {
 		if g, ok := b.opts.Formats[format.Text]; ok {
 			b.usesGoTypes = true
@@ -19,11 +20,11 @@ func (b *builder) scalar(f *facts, k kinds) shape {
 	}
 	sh := shape{kind: scalarShape, facts: f, base: Float64}
 	switch k {
-	case kString:
+	case schematree.String:
 		sh.base = stringKind(f)
-	case kBool:
+	case schematree.Boolean:
 		sh.base = Bool
-	case kInteger:
+	case schematree.Integer:
 		b.checkBounds(f)
 		sh.base = Int64
 	}

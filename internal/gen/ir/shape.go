@@ -5,6 +5,7 @@ import (
 
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/schema"
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
+	"github.com/mcpe-gen/mcpe-gen/internal/schematree"
 )
 
 // shapeKind is the kind of Go type that represents a schema.
@@ -94,14 +95,14 @@ func (b *builder) shapeOf(f *facts) shape {
 	}
 	if t := f.keyword("x-go-type"); t != nil && !b.ignoreGoTypes {
 		sh := b.explicit(f.node, t)
-		sh.allowsNull = sh.allowsNull || f.kinds != anyKind && f.kinds&kNull != 0
+		sh.allowsNull = sh.allowsNull || f.kinds != schematree.AnyType && f.kinds&schematree.Null != 0
 		return sh
 	}
 	if !b.checkRanges(f) {
 		return shape{}
 	}
 	if f.listed {
-		return b.shapeOfEnum(f, f.values, f.kinds&kNull != 0, allowsFractions(f.parts...) && !slices.ContainsFunc(f.values, losesPrecision))
+		return b.shapeOfEnum(f, f.values, f.kinds&schematree.Null != 0, allowsFractions(f.parts...) && !slices.ContainsFunc(f.values, losesPrecision))
 	}
 	b.dropImpossible(f)
 	if len(f.unions) > 0 {
@@ -132,7 +133,7 @@ func (b *builder) explicit(n, t *source.Node) shape {
 			return shape{}
 		}
 	}
-	null := n.Get("type") != nil && declaredKinds(n)&kNull != 0
+	null := n.Get("type") != nil && declaredKinds(n)&schematree.Null != 0
 	for _, k := range []string{"oneOf", "anyOf"} {
 		null = null || slices.ContainsFunc(n.ItemsAt(k), isNull)
 	}
@@ -209,23 +210,23 @@ func (b *builder) isNullable(n *source.Node) bool {
 }
 
 // shapeOfKinds returns the shape of a schema that allows the given kinds.
-func (b *builder) shapeOfKinds(f *facts, of kinds) shape {
-	null := of&kNull != 0
+func (b *builder) shapeOfKinds(f *facts, of schematree.Types) shape {
+	null := of&schematree.Null != 0
 	sh := shape{}
-	switch k := of &^ kNull; k {
+	switch k := of &^ schematree.Null; k {
 	case 0:
 		sh = b.rawShape(f.node, nil, nullAlone)
-	case anyKind &^ kNull:
+	case schematree.AnyType &^ schematree.Null:
 		why := "the schema has no type and allows any value"
 		if !null {
 			why = "the schema allows any value but null"
 		}
 		sh, null = b.rawShape(f.node, f, why), false
-	case kString, kBool, kInteger, kNumber, kFraction:
+	case schematree.String, schematree.Boolean, schematree.Integer, schematree.Number, schematree.Fraction:
 		sh = b.scalar(f, k)
-	case kArray:
+	case schematree.Array:
 		sh = b.shapeOfArray(f)
-	case kObject:
+	case schematree.Object:
 		sh = b.objectShape(f)
 	default:
 		sh = shape{kind: unionShape, union: b.kindUnion(f, k)}
