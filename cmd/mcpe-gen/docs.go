@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 
@@ -127,9 +126,6 @@ func (c *command) changesSince(ctx context.Context, files []string, sets []loade
 	old, found, err := against.Load(ctx, since, against.New{Files: files, Config: c.runConfig()})
 	if err != nil {
 		err = fmt.Errorf("--since %w", err)
-		if _, wrong := errors.AsType[*against.RevisionError](err); wrong {
-			err = cli.Refuse(err)
-		}
 	}
 	if err := c.reportAll(found, err, exitDiagnostics); err != nil {
 		return nil, err

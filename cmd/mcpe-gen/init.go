@@ -287,7 +287,7 @@ func (c *command) init(ctx context.Context, s initOptions, ask []question) error
 		return err
 	}, generatedDirs(scaffold)...)
 	if err != nil {
-		return refuseExisting(err)
+		return err
 	}
 	for _, f := range files {
 		if !slices.Contains(present.Kept, f.Path) && !slices.Contains(present.Extended, f.Path) {
@@ -295,14 +295,6 @@ func (c *command) init(ctx context.Context, s initOptions, ask []question) error
 		}
 	}
 	return c.showStarted(ctx, s, scaffold, generated, present, callers)
-}
-
-// refuseExisting returns err, as a usage error if files are in the way.
-func refuseExisting(err error) error {
-	if _, ok := errors.AsType[*templates.ExistsError](err); ok {
-		return cli.Refuse(err)
-	}
-	return err
 }
 
 // scaffold validates the options and returns the scaffold for this version of the binary.

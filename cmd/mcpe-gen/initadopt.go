@@ -146,7 +146,7 @@ func (c *command) adopt(ctx context.Context, s initOptions, m *adopt.Module, ask
 		return overwrite(s.dir, updates)
 	}, generatedDirs(scaffold)...)
 	if err != nil {
-		return refuseExisting(err)
+		return err
 	}
 	for _, f := range files {
 		written = append(written, f.Path)

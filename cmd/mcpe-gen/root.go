@@ -14,6 +14,7 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/config"
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/source"
 	"github.com/mcpe-gen/mcpe-gen/internal/plain"
+	"github.com/mcpe-gen/mcpe-gen/templates"
 )
 
 // A command is one execution of mcpe-gen with its outputs and global flags.
@@ -51,11 +52,12 @@ func newCommand(stdout, stderr io.Writer, v cli.Version) *command {
 	return &command{Program: cli.Program{Stdout: stdout, Stderr: stderr, Version: v, Misuse: isMisuse}}
 }
 
-// isMisuse reports whether an error of the generator is a usage error.
+// isMisuse reports whether an error of the generator or of the scaffolds is a usage error.
 func isMisuse(err error) bool {
 	_, usage := errors.AsType[*gen.UsageError](err)
 	_, revision := errors.AsType[*against.RevisionError](err)
-	return usage || revision
+	_, exists := errors.AsType[*templates.ExistsError](err)
+	return usage || revision || exists
 }
 
 const rootHelp = `Mcpe-gen turns event files into typed Go for the MCP Events extension.
