@@ -63,7 +63,7 @@ func (l *Library) compile(s *published.Schema) *Schema {
 	if err != nil {
 		return nil
 	}
-	return &Schema{full: full, fast: f.shapes.shapeOf(doc)}
+	return &Schema{full: full, fast: f.shapes.shapeOf(at, doc)}
 }
 
 // dialectOf returns the dialect of a schema, or nil if it is not supported or the schema is not JSON.
@@ -89,7 +89,7 @@ type dialectLibrary struct {
 	compiler *jsonschema.Compiler
 	keyword  string // definitions or $defs
 	entries  map[*published.Schema]*entry
-	shapes   shapes
+	shapes   *shapes
 	tops     int
 }
 

@@ -16,22 +16,9 @@ import (
 
 // A shaper builds the shapes of one schema document.
 type shaper struct {
-	root any
-	done map[string]*shape // by reference
-	// external holds the shapes of other documents, or nil. Those shapes are built later. externalRefs lists the
-	// references to them.
-	external     *shapes
-	externalRefs []string
-}
-
-// shapeOf returns the shape of a schema document, or nil.
-func shapeOf(doc any) *shape {
-	sh := &shaper{root: doc, done: map[string]*shape{}}
-	s, ok := sh.shape(doc)
-	if !ok {
-		return nil
-	}
-	return s
+	shapes *shapes
+	url    string   // of the document
+	refs   []string // the references in the document, with URLs
 }
 
 func (sh *shaper) shape(schema any) (*shape, bool) {
@@ -211,43 +198,28 @@ func (sh *shaper) unionShapes(v any) (map[jsontext.Kind]*shape, bool) {
 	return out, len(out) > 0
 }
 
-// referenceShape returns the shape of the target of a reference.
+// referenceShape returns the placeholder for the target of a reference.
 func (sh *shaper) referenceShape(v any) (*shape, bool) {
 	ref, _ := v.(string)
-	if s, ok := sh.done[ref]; ok {
-		return s, s != nil
-	}
-	if sh.external != nil && strings.HasPrefix(ref, definitionPrefix) {
-		sh.externalRefs = append(sh.externalRefs, ref)
-		return sh.external.placeholder(ref), true
-	}
-	document, pointer, ok := schematree.Cut(ref)
-	if !ok || document != "" {
+	document, _, ok := schematree.Cut(ref)
+	if !ok || document != "" && !strings.HasPrefix(document, definitionPrefix) {
 		return nil, false
 	}
-	target, ok := sh.resolve(pointer)
-	if !ok {
-		return nil, false
+	if document == "" {
+		ref = sh.url + ref
 	}
-	// A recursive reference uses this placeholder until the shape is built.
-	holder := &shape{}
-	sh.done[ref] = holder
-	s, ok := sh.shape(target)
-	if !ok || s.leadsTo(holder) {
-		sh.done[ref] = nil
-		return nil, false
-	}
-	holder.to = s
-	return holder, true
+	sh.refs = append(sh.refs, ref)
+	return sh.shapes.placeholder(ref), true
 }
 
-// resolve returns the value at a JSON Pointer.
-func (sh *shaper) resolve(pointer string) (target any, ok bool) {
+// resolve returns the target of a reference.
+func (s *shapes) resolve(ref string) (target any, ok bool) {
+	document, pointer, _ := schematree.Cut(ref)
 	tokens, ok := wire.SplitPointer(pointer)
 	if !ok && pointer != "" {
 		return nil, false
 	}
-	target = sh.root
+	target = s.docs[document]
 	for _, token := range tokens {
 		m, _ := target.(map[string]any)
 		if target, ok = m[token]; !ok {
@@ -270,18 +242,18 @@ func (s *shape) leadsTo(other *shape) bool {
 	return false
 }
 
-// shapes holds the shapes of documents that refer to each other. Each shape is built once, even if many schemas refer
-// to it.
+// shapes holds the shapes of documents that refer to themselves and to each other. Each shape is built once, even if
+// many schemas refer to it. The placeholder of a reference stands for its target until that shape is built.
 type shapes struct {
-	docs         map[string]any
+	docs         map[string]any      // by URL
 	placeholders map[string]*shape   // by reference
 	unbuilt      []string            // references whose shapes must be built
 	users        map[string][]string // for a reference, the references whose shapes use it
 	bad          map[string]bool     // references without a shape
 }
 
-func newShapes() shapes {
-	return shapes{docs: map[string]any{}, placeholders: map[string]*shape{}, users: map[string][]string{}, bad: map[string]bool{}}
+func newShapes() *shapes {
+	return &shapes{docs: map[string]any{}, placeholders: map[string]*shape{}, users: map[string][]string{}, bad: map[string]bool{}}
 }
 
 // placeholder returns the placeholder for the shape of a reference.
@@ -295,12 +267,13 @@ func (s *shapes) placeholder(ref string) *shape {
 	return h
 }
 
-// shapeOf returns the shape of a schema that refers to the documents, or nil.
-func (s *shapes) shapeOf(doc any) *shape {
-	sh := &shaper{root: doc, done: map[string]*shape{}, external: s}
+// shapeOf returns the shape of a document, or nil.
+func (s *shapes) shapeOf(url string, doc any) *shape {
+	s.docs[url] = doc
+	sh := &shaper{shapes: s, url: url}
 	out, ok := sh.shape(doc)
 	s.make()
-	if !ok || slices.ContainsFunc(sh.externalRefs, func(ref string) bool { return s.bad[ref] }) {
+	if !ok || slices.ContainsFunc(sh.refs, func(ref string) bool { return s.bad[ref] }) {
 		return nil
 	}
 	return out
@@ -312,9 +285,9 @@ func (s *shapes) make() {
 	for len(s.unbuilt) > 0 {
 		ref := s.unbuilt[0]
 		s.unbuilt = s.unbuilt[1:]
-		url, pointer, _ := schematree.Cut(ref)
-		sh := &shaper{root: s.docs[url], done: map[string]*shape{}, external: s}
-		target, ok := sh.resolve(pointer)
+		url, _, _ := strings.Cut(ref, "#")
+		sh := &shaper{shapes: s, url: url}
+		target, ok := s.resolve(ref)
 		var out *shape
 		if ok {
 			out, ok = sh.shape(target)
@@ -324,7 +297,7 @@ func (s *shapes) make() {
 			continue
 		}
 		s.placeholders[ref].to = out
-		for _, used := range sh.externalRefs {
+		for _, used := range sh.refs {
 			s.users[used] = append(s.users[used], ref)
 			if s.bad[used] {
 				failed = append(failed, ref)

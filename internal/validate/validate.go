@@ -39,7 +39,7 @@ func Compile(schema json.RawMessage) (*Schema, error) {
 	if err != nil {
 		return nil, compileError(err)
 	}
-	return &Schema{full: full, fast: shapeOf(doc)}, nil
+	return &Schema{full: full, fast: newShapes().shapeOf(base, doc)}, nil
 }
 
 func compileFull(doc any) (*jsonschema.Schema, error) {
