@@ -203,7 +203,7 @@ func (p *Plan) planPackage(r Request, m *loadedPackage, out output, home locatio
 		return nil, err
 	}
 	err = p.compare(target{
-		request: r, name: out.name, out: out.shown, home: home, files: files, present: present, sources: m.sources(),
+		name: out.name, out: out.shown, home: home, files: files, present: present, sources: m.sources(),
 		isGenerated: func(name string) bool { return isGenerated(name, present[name], present) },
 	})
 	if err != nil {
@@ -236,7 +236,7 @@ func (p *Plan) planTypeScript(r Request, m *loadedPackage) error {
 		return err
 	}
 	return p.compare(target{
-		request: r, name: m.pkg.Name, out: r.TypeScript.Out, home: home, files: files, present: present, sources: m.sources(),
+		name: m.pkg.Name, out: r.TypeScript.Out, home: home, files: files, present: present, sources: m.sources(),
 		isGenerated: func(name string) bool { return isGenerated(name, present[name], nil) },
 	})
 }
@@ -252,7 +252,6 @@ func (r Request) path(p string) string {
 // A loadedPackage is the input for Generate and Inspect after loading.
 type loadedPackage struct {
 	request Request
-	set     *schema.Set
 	pkg     *ir.Package
 	emit    map[string]bool
 }
@@ -321,7 +320,7 @@ func loadPackage(ctx context.Context, r Request) (*loadedPackage, []source.Diagn
 	if emit["ingress"] && len(pkg.Ingress) == 0 {
 		return nil, diags, usage("emit lists ingress, but no event of package %s has `from`; add one or remove ingress", name)
 	}
-	return &loadedPackage{request: r, set: set, pkg: pkg, emit: emit}, diags, nil
+	return &loadedPackage{request: r, pkg: pkg, emit: emit}, diags, nil
 }
 
 // importsOf maps files of set to the import path of the package that declares their types.

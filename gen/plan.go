@@ -86,8 +86,7 @@ func (p *Plan) sort() {
 
 // A target is an output directory with its generated and current files.
 type target struct {
-	request Request
-	name    string // of the package
+	name string // of the package
 	// out is the directory as written in the request, and home is its location.
 	out  string
 	home location

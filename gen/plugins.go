@@ -68,7 +68,7 @@ func (p *Plan) planPlugin(ctx context.Context, dir string, of Plugin) ([]source.
 	if source.HasErrors(found) {
 		return found, nil
 	}
-	t := target{request: r, out: of.Out, home: home, files: map[string][]byte{}, present: map[string][]byte{}}
+	t := target{out: of.Out, home: home, files: map[string][]byte{}, present: map[string][]byte{}}
 	for _, f := range answer.Files {
 		t.files[f.Path] = []byte(f.Text)
 	}

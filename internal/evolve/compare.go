@@ -191,7 +191,7 @@ func (c *comparison) comparePair(from, to place) *findings {
 	if c.budget--; c.budget <= 0 {
 		return found
 	}
-	p := pair{old: from, new: to, feature: c.feature, live: c.live, backward: c.backward}
+	p := pair{old: from, new: to, feature: c.feature, backward: c.backward}
 	if c.backward {
 		p.old, p.new = to, from
 	}

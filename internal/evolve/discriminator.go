@@ -14,8 +14,6 @@ import (
 // A tagMap maps the tags of a union to its variants.
 type tagMap struct {
 	property string
-	// hasDiscriminator reports whether the schema declares a discriminator. Otherwise, constants define the tags.
-	hasDiscriminator bool
 	// order lists the tags in source order, and variants maps each tag to its variant.
 	order    []string
 	variants map[string]node
@@ -35,7 +33,7 @@ func tagMapOf(p place) (tagMap, bool) {
 	n := found[0]
 	property, _ := n.child("discriminator", "propertyName")
 	name, _ := property.schema.(string)
-	d := tagMap{property: name, hasDiscriminator: true, variants: map[string]node{}}
+	d := tagMap{property: name, variants: map[string]node{}}
 	mapping := map[string]string{}
 	if m, ok := n.child("discriminator", "mapping"); ok {
 		for tag, to := range m.object() {

@@ -41,9 +41,9 @@ type union struct {
 
 // A pair consists of an old variant and a new variant.
 type pair struct {
-	old, new       place
-	feature        string
-	live, backward bool
+	old, new place
+	feature  string
+	backward bool
 }
 
 // Incomparable is the ID of the rule for schemas that cannot be compared.

@@ -36,17 +36,16 @@ type instruction struct {
 // lazy. They clear their groups before each turn. A turn that consumes nothing fails. References to unset groups match
 // the empty text. Lookbehinds match backwards.
 type program struct {
-	text   string
-	steps  []instruction
-	groups int
-	slots  int // two for each group including the whole match, then two for each repetition
+	text  string
+	steps []instruction
+	slots int // two for each group including the whole match, then two for each repetition
 }
 
 func (p *program) String() string { return p.text }
 
 // assemble compiles a tree into a program.
 func assemble(t *tree, text string) *program {
-	p := &program{text: text, groups: t.groups, slots: 2 * (t.groups + 1)}
+	p := &program{text: text, slots: 2 * (t.groups + 1)}
 	p.emit(t.root, false)
 	p.add(instruction{code: doMatch})
 	return p

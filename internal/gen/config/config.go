@@ -80,7 +80,6 @@ type Package struct {
 	// Import maps file paths, joined to the configuration's directory, to the import paths of the Go packages that
 	// declare their types.
 	Import map[string]string
-	Range  source.Range
 }
 
 // A Plugin is a program that generates files from the model. See PLUG-1.
@@ -94,7 +93,6 @@ type Plugin struct {
 	Options json.RawMessage
 	// Timeout is the time limit of the program. Zero means the default.
 	Timeout time.Duration
-	Range   source.Range
 }
 
 // A TypeScript describes the TypeScript output of a package. Emit lists the files to generate besides events.ts.
@@ -197,7 +195,7 @@ func (l *loader) path(text string) string {
 }
 
 func (l *loader) readPackage(n *source.Node) {
-	p := Package{Emit: Emits[:3], Range: n.Range, Name: n.Word("package")}
+	p := Package{Emit: Emits[:3], Name: n.Word("package")}
 	for _, s := range n.ItemsOf("schemas", source.String) {
 		if l.checkPattern(s) {
 			p.Schemas = append(p.Schemas, Pattern{Text: s.Text, Range: s.Range})
@@ -226,7 +224,7 @@ func (l *loader) readPackage(n *source.Node) {
 const maxTimeout = time.Hour
 
 func (l *loader) readPlugin(n *source.Node, named map[string]source.Range) {
-	p := Plugin{Range: n.Range, Name: n.Word("name"), Command: n.Texts("command"), Out: l.readOut(n, "plugins")}
+	p := Plugin{Name: n.Word("name"), Command: n.Texts("command"), Out: l.readOut(n, "plugins")}
 	if at := n.Get("name"); at != nil {
 		if first, taken := named[p.Name]; taken {
 			l.ReportOnce(source.New("MCPE123", at.Range, "two plugins are called %q", p.Name).WithRelated(first, "first used here"))

@@ -13,11 +13,9 @@ import (
 type root struct {
 	file *File
 	node *source.Node
-	// Exactly one of entry, event, task and conversation is set.
-	entry        *Entry
-	event        *Event
-	task         *Task
-	conversation *Conversation
+	// entry or event is set, unless the schema belongs to a task or the conversation.
+	entry *Entry
+	event *Event
 	// name is the name of the entry. For other schemas, it consists of the owner's name and the key.
 	name string
 	// dialect is nil until setDialect is called. referrer is the first schema that refers to the root, if the root is a

@@ -185,8 +185,6 @@ type Options struct {
 type Target struct {
 	// Node is the schema itself.
 	Node *source.Node
-	// Entry is the entry of schemas that the reference names. It is nil for other targets.
-	Entry *Entry
 	// isLocal reports whether the target is within the same schema. Such a reference is also valid in the published
 	// schema.
 	isLocal bool

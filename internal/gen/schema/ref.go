@@ -273,7 +273,7 @@ func (s *Set) resolveInFile(f *File, fragment string, ref *source.Node) (Target,
 		return Target{}, &d
 	}
 	if len(tokens) == 2 {
-		return Target{Node: e.Node, Entry: e}, nil
+		return Target{Node: e.Node}, nil
 	}
 	return s.schemaAt(e.Node.Lookup(wire.Pointer(tokens[2:]...)), ref)
 }
@@ -310,11 +310,7 @@ func (s *Set) schemaAt(n *source.Node, ref *source.Node) (Target, *source.Diagno
 		d = source.New("MCPE143", ref.Range, "$ref %q does not point at a schema", ref.Text).
 			WithRelated(n.Range, "it points here").WithHint("%s", hint)
 	default:
-		t := Target{Node: n}
-		if r := s.places[n].root; r.node == n {
-			t.Entry = r.entry
-		}
-		return t, nil
+		return Target{Node: n}, nil
 	}
 	return Target{}, &d
 }

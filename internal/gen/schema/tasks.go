@@ -9,7 +9,6 @@ import (
 
 // A Task is a task in the tasks section of a file. It is a background tool (MCPC-SRV-1).
 type Task struct {
-	File                     *File
 	Node                     *source.Node
 	Name, Title, Description string
 	NameRange                source.Range
@@ -20,8 +19,6 @@ type Task struct {
 
 // A Conversation is the server's side of the conversation protocol (CONV-7).
 type Conversation struct {
-	File  *File
-	Node  *source.Node
 	Range source.Range
 	// OnUserMessage and OnAssistantResponse report which messages the server receives.
 	OnUserMessage, OnAssistantResponse bool
@@ -34,7 +31,7 @@ type Conversation struct {
 var reservedArguments = []string{wire.MCPCParams, wire.MCPCMetadata}
 
 func (l *loader) readTask(f *File, n *source.Node) {
-	t := &Task{File: f, Node: n, Name: n.Word("name"), NameRange: n.Range, Title: n.Word("title"), Description: n.Word("description"), GoName: n.Word("x-go-name")}
+	t := &Task{Node: n, Name: n.Word("name"), NameRange: n.Range, Title: n.Word("title"), Description: n.Word("description"), GoName: n.Word("x-go-name")}
 	f.Tasks = append(f.Tasks, t)
 	if at := n.Get("name"); at != nil {
 		t.NameRange = at.Range
@@ -45,7 +42,7 @@ func (l *loader) readTask(f *File, n *source.Node) {
 		into **source.Node
 	}{{"inputSchema", &t.Input}, {"updateSchema", &t.Update}, {"resultSchema", &t.Result}} {
 		if *part.into = n.Get(part.key); *part.into != nil {
-			l.roots = append(l.roots, &root{file: f, node: *part.into, task: t, name: t.Name + "." + part.key})
+			l.roots = append(l.roots, &root{file: f, node: *part.into, name: t.Name + "." + part.key})
 		}
 	}
 }
@@ -95,7 +92,7 @@ func (l *loader) checkReservedArguments(t *Task) {
 }
 
 func (l *loader) readConversation(f *File, m *source.Member) {
-	c := &Conversation{File: f, Node: m.Value, Range: m.KeyRange, OnUserMessage: m.Value.Flag("onUserMessage", true), OnAssistantResponse: m.Value.Flag("onAssistantResponse", false)}
+	c := &Conversation{Range: m.KeyRange, OnUserMessage: m.Value.Flag("onUserMessage", true), OnAssistantResponse: m.Value.Flag("onAssistantResponse", false)}
 	if first := l.conversation; first != nil {
 		l.Report(source.New("MCPE154", m.KeyRange, "conversation is described twice").WithRelated(first.Range, "first described here").
 			WithHint("a server has one part in the conversation: keep one"))
@@ -111,7 +108,7 @@ func (l *loader) readConversation(f *File, m *source.Member) {
 	}
 	c.Context = s.Value
 	if l.addMemories(s) {
-		l.roots = append(l.roots, &root{file: f, node: c.Context, conversation: c, name: "conversation.structuredContext"})
+		l.roots = append(l.roots, &root{file: f, node: c.Context, name: "conversation.structuredContext"})
 	}
 }
 
