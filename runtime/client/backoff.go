@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"math/rand/v2"
 	"time"
@@ -18,6 +19,11 @@ type Backoff struct {
 	Min time.Duration
 	// Max is the upper bound of all waits; 0 means 1 min.
 	Max time.Duration
+}
+
+func (b *Backoff) setDefaults() {
+	b.Min = cmp.Or(max(b.Min, 0), time.Second)
+	b.Max = cmp.Or(max(b.Max, 0), time.Minute)
 }
 
 func (b Backoff) delay(n int) time.Duration {

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"sync"
@@ -111,9 +112,7 @@ func (cb *callback) restore(ctx context.Context) error {
 		}
 	} else {
 		s.mu.Lock()
-		if s.cursor == "" {
-			s.cursor = cb.state.Start
-		}
+		s.cursor = cmp.Or(s.cursor, cb.state.Start)
 		for _, id := range cb.state.EventIDs {
 			s.seen.add(id)
 		}

@@ -18,6 +18,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -209,30 +210,16 @@ func (c *Client) tryOpenFirst(ctx context.Context) (*session, error) {
 const defaultMessage = 32 << 20
 
 func (o *Options) setDefaults() {
-	set := func(d *time.Duration, v time.Duration) {
-		if *d <= 0 {
-			*d = v
-		}
-	}
-	set(&o.PollFloor, time.Second)
-	set(&o.Heartbeat, 30*time.Second)
-	set(&o.CallTimeout, 30*time.Second)
-	set(&o.Relist, 5*time.Minute)
-	set(&o.Backoff.Min, time.Second)
-	set(&o.Backoff.Max, time.Minute)
+	o.PollFloor = cmp.Or(max(o.PollFloor, 0), time.Second)
+	o.Heartbeat = cmp.Or(max(o.Heartbeat, 0), 30*time.Second)
+	o.CallTimeout = cmp.Or(max(o.CallTimeout, 0), 30*time.Second)
+	o.Relist = cmp.Or(max(o.Relist, 0), 5*time.Minute)
+	o.Backoff.setDefaults()
 	o.LongPoll = max(o.LongPoll, 0)
-	if o.Buffer <= 0 {
-		o.Buffer = 64
-	}
-	if o.MaxMessage <= 0 {
-		o.MaxMessage = defaultMessage
-	}
-	if o.RecentIDs <= 0 {
-		o.RecentIDs = 4096
-	}
-	if o.Logger == nil {
-		o.Logger = slog.Default()
-	}
+	o.Buffer = cmp.Or(max(o.Buffer, 0), 64)
+	o.MaxMessage = cmp.Or(max(o.MaxMessage, 0), defaultMessage)
+	o.RecentIDs = cmp.Or(max(o.RecentIDs, 0), 4096)
+	o.Logger = cmp.Or(o.Logger, slog.Default())
 }
 
 // runInBackground runs f in a goroutine that Close waits for. The caller must itself be such a goroutine, or hold mu

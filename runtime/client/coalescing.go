@@ -124,9 +124,7 @@ func (c *Coalescing) setDefaults(meta map[string]any) error {
 	if len(c.Key) == 0 {
 		c.Key = said.Key
 	}
-	if c.Quiet == 0 {
-		c.Quiet = time.Duration(said.QuietSeconds) * time.Second
-	}
+	c.Quiet = cmp.Or(c.Quiet, time.Duration(said.QuietSeconds)*time.Second)
 	if c.Max == 0 {
 		if c.Max = time.Duration(said.MaxSeconds) * time.Second; c.Max < c.Quiet {
 			c.Max = max(min(defaultMaxFactor*c.Quiet, wire.MaxCoalesceSeconds*time.Second), c.Quiet)

@@ -132,27 +132,14 @@ func sameStore(a, b any) bool {
 
 func (o *ConsumeOptions) setDefaults() {
 	o.Telemetry = cmp.Or(o.Telemetry, telemetry.Discard)
-	if o.Workers <= 0 {
-		o.Workers = 1
-	}
+	o.Workers = cmp.Or(max(o.Workers, 0), 1)
 	if o.Key == nil && o.Workers == 1 {
 		o.Key = func(events.Occurrence) string { return "all" }
 	}
-	if o.MaxTries <= 0 {
-		o.MaxTries = 5
-	}
-	if o.Retry.Min <= 0 {
-		o.Retry.Min = time.Second
-	}
-	if o.Retry.Max <= 0 {
-		o.Retry.Max = time.Minute
-	}
-	if o.MaxDeadLetters <= 0 {
-		o.MaxDeadLetters = 1000
-	}
-	if o.DrainTimeout <= 0 {
-		o.DrainTimeout = 10 * time.Second
-	}
+	o.MaxTries = cmp.Or(max(o.MaxTries, 0), 5)
+	o.Retry.setDefaults()
+	o.MaxDeadLetters = cmp.Or(max(o.MaxDeadLetters, 0), 1000)
+	o.DrainTimeout = cmp.Or(max(o.DrainTimeout, 0), 10*time.Second)
 }
 
 // run consumes events until ctx is done or a flow fails, and then drains.

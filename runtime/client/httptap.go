@@ -2,6 +2,7 @@ package client
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -36,10 +37,7 @@ func (c *Client) tapHTTP(t *mcp.StreamableClientTransport, b *tapState) (*mcp.St
 	if t.HTTPClient != nil {
 		hc = *t.HTTPClient
 	}
-	base := hc.Transport
-	if base == nil {
-		base = http.DefaultTransport
-	}
+	base := cmp.Or(hc.Transport, http.DefaultTransport)
 	// http.Client.Timeout includes the time to read the body and would therefore end streams. The tap applies the
 	// timeout to all other requests instead.
 	timeout := hc.Timeout

@@ -3,6 +3,7 @@ package client
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"io"
@@ -27,9 +28,7 @@ type lineConn struct {
 
 // newLineConn returns a connection and starts reading from out.
 func newLineConn(out io.Reader, in io.Writer, limit int64, log *slog.Logger) *lineConn {
-	if limit <= 0 {
-		limit = defaultMessage
-	}
+	limit = cmp.Or(max(limit, 0), defaultMessage)
 	l := &lineConn{in: in, limit: limit, log: log,
 		messages: make(chan jsonrpc.Message), read: make(chan struct{}), closed: make(chan struct{})}
 	go l.pump(out)

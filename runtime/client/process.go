@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -56,10 +57,7 @@ func (p *Process) Connect(ctx context.Context) (mcp.Connection, error) {
 	if p.Cmd == nil {
 		return nil, errors.New("client: Process.Cmd is nil")
 	}
-	grace := p.Grace
-	if grace <= 0 {
-		grace = defaultGrace
-	}
+	grace := cmp.Or(max(p.Grace, 0), defaultGrace)
 	cmd := &exec.Cmd{Path: p.Cmd.Path, Args: p.Cmd.Args, Env: p.Cmd.Env, Dir: p.Cmd.Dir, Stderr: p.Cmd.Stderr,
 		ExtraFiles: p.Cmd.ExtraFiles, SysProcAttr: p.Cmd.SysProcAttr, WaitDelay: grace, Err: p.Cmd.Err}
 	if cmd.Stderr == nil {
@@ -81,10 +79,7 @@ func (p *Process) Connect(ctx context.Context) (mcp.Connection, error) {
 		out.Close()
 		return nil, fmt.Errorf("client: starting %s: %w", p.Cmd.Path, err)
 	}
-	log := p.Logger
-	if log == nil {
-		log = slog.Default()
-	}
+	log := cmp.Or(p.Logger, slog.Default())
 	c := &processConn{cmd: cmd, in: in, out: out, grace: grace, exited: make(chan struct{}),
 		lineConn: newLineConn(out, in, p.limit, log)}
 	go func() {

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -123,15 +124,10 @@ func (w *webhookState) prepare(o *Options) (err error) {
 			w.Callbacks = found
 		}
 	}
-	set := func(d *time.Duration, v time.Duration) {
-		if *d == 0 {
-			*d = v
-		}
-	}
-	set(&w.TTL, defaultTTL)
-	set(&w.Refresh, defaultRefresh)
-	set(&w.Rotate, defaultRotate)
-	set(&w.Grace, defaultOverlap)
+	w.TTL = cmp.Or(w.TTL, defaultTTL)
+	w.Refresh = cmp.Or(w.Refresh, defaultRefresh)
+	w.Rotate = cmp.Or(w.Rotate, defaultRotate)
+	w.Grace = cmp.Or(w.Grace, defaultOverlap)
 	return nil
 }
 

@@ -70,9 +70,7 @@ func NewHub(o HubOptions) *Hub {
 	if o.Consents == nil {
 		o.Consents = NewConsents()
 	}
-	if o.Logger == nil {
-		o.Logger = slog.Default()
-	}
+	o.Logger = cmp.Or(o.Logger, slog.Default())
 	o.Timeout = cmp.Or(max(o.Timeout, 0), 500*time.Millisecond)
 	o.MaxTimeouts = cmp.Or(max(o.MaxTimeouts, 0), 3)
 	o.Rest = cmp.Or(max(o.Rest, 0), time.Minute)

@@ -60,12 +60,8 @@ func Register[S any](es Server, h Handler[S], o Options) error {
 	if err := inside.CheckAlone("conversation with context"); err != nil {
 		return fmt.Errorf("conversation: %w", err)
 	}
-	if o.MaxPending <= 0 {
-		o.MaxPending = 64
-	}
-	if o.NotificationTimeout <= 0 {
-		o.NotificationTimeout = 5 * time.Second
-	}
+	o.MaxPending = cmp.Or(max(o.MaxPending, 0), 64)
+	o.NotificationTimeout = cmp.Or(max(o.NotificationTimeout, 0), 5*time.Second)
 	if err := inside.Claim("conversation with context"); err != nil {
 		return fmt.Errorf("conversation: %w", err)
 	}

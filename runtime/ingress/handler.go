@@ -96,15 +96,9 @@ func NewHandler(s Service, o Options, routes ...Route) (*Handler, error) {
 	if limited, ok := s.(interface{ MaxBody() int64 }); ok && o.MaxBody <= 0 {
 		o.MaxBody = limited.MaxBody()
 	}
-	if o.MaxBody <= 0 {
-		o.MaxBody = defaultMaxBody
-	}
-	if o.BodyTimeout <= 0 {
-		o.BodyTimeout = 10 * time.Second
-	}
-	if o.Logger == nil {
-		o.Logger = slog.Default()
-	}
+	o.MaxBody = cmp.Or(max(o.MaxBody, 0), defaultMaxBody)
+	o.BodyTimeout = cmp.Or(max(o.BodyTimeout, 0), 10*time.Second)
+	o.Logger = cmp.Or(o.Logger, slog.Default())
 	o.Telemetry = cmp.Or(o.Telemetry, telemetry.Discard)
 	return &Handler{service: s, routes: routes, o: o}, nil
 }

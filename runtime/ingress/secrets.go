@@ -1,6 +1,7 @@
 package ingress
 
 import (
+	"cmp"
 	"crypto/hmac"
 	"crypto/sha256"
 	"crypto/subtle"
@@ -147,9 +148,7 @@ func checkFresh(stamp string, tolerance time.Duration) error {
 	if err != nil {
 		return ErrHeaders
 	}
-	if tolerance <= 0 {
-		tolerance = DefaultTolerance
-	}
+	tolerance = cmp.Or(max(tolerance, 0), DefaultTolerance)
 	if d := time.Since(time.Unix(n, 0)); d > tolerance || d < -tolerance {
 		return ErrStale
 	}

@@ -24,6 +24,7 @@
 package mcpc
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -94,21 +95,11 @@ func New(es *server.Server, o Options) (*Adapter, error) {
 	if err := port.Of(es).CheckAlone("MCPC"); err != nil {
 		return nil, fmt.Errorf("mcpc.New: %w", err)
 	}
-	if o.Provider == "" {
-		o.Provider = "mcpe-gen"
-	}
-	if o.MaxTasks <= 0 {
-		o.MaxTasks = 16
-	}
-	if o.MaxCollected <= 0 {
-		o.MaxCollected = 1 << 20
-	}
-	if o.Grace <= 0 {
-		o.Grace = 5 * time.Second
-	}
-	if o.Logger == nil {
-		o.Logger = port.Of(es).Logger()
-	}
+	o.Provider = cmp.Or(o.Provider, "mcpe-gen")
+	o.MaxTasks = cmp.Or(max(o.MaxTasks, 0), 16)
+	o.MaxCollected = cmp.Or(max(o.MaxCollected, 0), 1<<20)
+	o.Grace = cmp.Or(max(o.Grace, 0), 5*time.Second)
+	o.Logger = cmp.Or(o.Logger, port.Of(es).Logger())
 	a := &Adapter{es: port.Of(es), o: o, peers: map[string]*peer{}}
 	a.ctx, a.cancel = context.WithCancelCause(context.Background())
 	err := a.es.Claim("MCPC")

@@ -1,6 +1,7 @@
 package mcpc
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 
@@ -58,9 +59,7 @@ func takeMetadata(arguments json.RawMessage) (own json.RawMessage, m callMetadat
 			}
 		}
 	}
-	if m.session == "" {
-		m.session = wire.MCPCSession
-	}
+	m.session = cmp.Or(m.session, wire.MCPCSession)
 	if m.task == "" {
 		m.task = newID()
 	}

@@ -1,6 +1,7 @@
 package mcpe
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -46,12 +47,8 @@ func newAgent(o AgentOptions) (*agent, error) {
 	if o.Handle == nil && !o.Sampling {
 		return nil, errors.New("agent handlers are allowed, but neither Handle nor Sampling is set")
 	}
-	if o.Timeout <= 0 {
-		o.Timeout = 2 * time.Minute
-	}
-	if o.MaxTimeout <= 0 {
-		o.MaxTimeout = 10 * time.Minute
-	}
+	o.Timeout = cmp.Or(max(o.Timeout, 0), 2*time.Minute)
+	o.MaxTimeout = cmp.Or(max(o.MaxTimeout, 0), 10*time.Minute)
 	return &agent{o}, nil
 }
 

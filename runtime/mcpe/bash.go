@@ -2,6 +2,7 @@ package mcpe
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -106,15 +107,9 @@ func newBash(o BashOptions) (*bash, error) {
 	if o.Env == nil {
 		b.o.Env = []string{"PATH=/usr/local/bin:/usr/bin:/bin"}
 	}
-	if o.Timeout <= 0 {
-		b.o.Timeout = 30 * time.Second
-	}
-	if o.MaxTimeout <= 0 {
-		b.o.MaxTimeout = 5 * time.Minute
-	}
-	if o.MaxOutput <= 0 {
-		b.o.MaxOutput = 64 << 10
-	}
+	b.o.Timeout = cmp.Or(max(o.Timeout, 0), 30*time.Second)
+	b.o.MaxTimeout = cmp.Or(max(o.MaxTimeout, 0), 5*time.Minute)
+	b.o.MaxOutput = cmp.Or(max(o.MaxOutput, 0), 64<<10)
 	return b, nil
 }
 
@@ -158,9 +153,7 @@ func (b *bash) check(o object, h *mcpewire.Handler, local bool) (err *refusal) {
 	if h.Input, err = o.text("input"); err != nil {
 		return err
 	}
-	if h.Input == "" {
-		h.Input = inputStdin
-	}
+	h.Input = cmp.Or(h.Input, inputStdin)
 	if inputs := []string{inputStdin, inputEnv, inputArgs}; !slices.Contains(inputs, h.Input) {
 		return invalidField(o.path("input"), "%.32q is not one of %s", h.Input, strings.Join(inputs, ", "))
 	}

@@ -1,6 +1,7 @@
 package mcpe
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
@@ -15,12 +16,8 @@ func (a *Adapter) capabilities(info *mcp.Implementation) *mcpewire.Capabilities 
 	channels := a.o.channels()
 	name, version := a.o.Name, a.o.Version
 	if info != nil {
-		if name == "" {
-			name = info.Name
-		}
-		if version == "" {
-			version = info.Version
-		}
+		name = cmp.Or(name, info.Name)
+		version = cmp.Or(version, info.Version)
 	}
 	c := &mcpewire.Capabilities{
 		ProtocolVersion: wire.MCPEVersion, ProtocolName: wire.MCPEName,

@@ -2,6 +2,7 @@ package mcpe
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -51,16 +52,9 @@ func parseObject(at string, raw json.RawMessage) (object, *refusal) {
 		return o, nil
 	}
 	if raw[0] != '{' || json.Unmarshal(raw, &o.members) != nil {
-		return o, invalidField(orArguments(at), "must be an object")
+		return o, invalidField(cmp.Or(at, "arguments"), "must be an object")
 	}
 	return o, nil
-}
-
-func orArguments(at string) string {
-	if at == "" {
-		return "arguments"
-	}
-	return at
 }
 
 func (o object) path(name string) string {
@@ -156,9 +150,7 @@ func (o object) zone(name string) (*time.Location, *refusal) {
 	if err != nil {
 		return nil, err
 	}
-	if text == "" {
-		text = defaultZone
-	}
+	text = cmp.Or(text, defaultZone)
 	loc, bad := time.LoadLocation(text)
 	if bad != nil || text == "Local" {
 		return nil, invalidField(o.path(name), "%.64q is not a time zone of the IANA database", text)

@@ -82,9 +82,7 @@ type Rate struct {
 
 func (r Rate) or(perSecond float64, burst int) Rate {
 	r.PerSecond = cmp.Or(r.PerSecond, perSecond)
-	if r.Burst <= 0 {
-		r.Burst = burst
-	}
+	r.Burst = cmp.Or(max(r.Burst, 0), burst)
 	return r
 }
 
@@ -108,25 +106,18 @@ func (o *Options) newLimits() clientLimiters {
 const anyStatusFactor = 10
 
 func (o *Options) setDefaults() {
-	set := func(v *int, d int) {
-		if *v <= 0 {
-			*v = d
-		}
-	}
 	o.Telemetry = cmp.Or(o.Telemetry, telemetry.Discard)
-	set(&o.MaxActive, 100)
-	set(&o.MaxFilters, 100)
-	set(&o.MaxQueue, 10_000)
-	set(&o.MaxBatch, 1000)
-	set(&o.MaxHandlers, 32)
-	set(&o.MaxHandlersPerClient, 4)
-	set(&o.MaxHandlerQueue, 100)
+	o.MaxActive = cmp.Or(max(o.MaxActive, 0), 100)
+	o.MaxFilters = cmp.Or(max(o.MaxFilters, 0), 100)
+	o.MaxQueue = cmp.Or(max(o.MaxQueue, 0), 10_000)
+	o.MaxBatch = cmp.Or(max(o.MaxBatch, 0), 1000)
+	o.MaxHandlers = cmp.Or(max(o.MaxHandlers, 0), 32)
+	o.MaxHandlersPerClient = cmp.Or(max(o.MaxHandlersPerClient, 0), 4)
+	o.MaxHandlerQueue = cmp.Or(max(o.MaxHandlerQueue, 0), 100)
 	o.SubscribeRate = o.SubscribeRate.or(10, 200)
 	o.PublishRate = o.PublishRate.or(1000, 5000)
 	o.NotifyRate = o.NotifyRate.or(100, 1000)
-	if o.Logger == nil {
-		o.Logger = slog.Default()
-	}
+	o.Logger = cmp.Or(o.Logger, slog.Default())
 }
 
 // channels returns the enabled channels.

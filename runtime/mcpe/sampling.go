@@ -3,6 +3,7 @@ package mcpe
 //lint:file-ignore SA1019 sampling is deprecated in the protocol; clients that still offer it are served until its removal.
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -19,10 +20,7 @@ func (g *agent) requestSampling(ctx context.Context, request AgentRequest, ss *m
 	if init == nil || init.Capabilities == nil || init.Capabilities.Sampling == nil {
 		return errors.New("the subscriber's client does not offer sampling")
 	}
-	tokens := request.MaxTokens
-	if tokens == 0 {
-		tokens = defaultTokens
-	}
+	tokens := cmp.Or(request.MaxTokens, defaultTokens)
 	text := string(encode(&request.Event))
 	if request.Instructions != "" {
 		text = request.Instructions + "\n\n" + text

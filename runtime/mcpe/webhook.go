@@ -1,6 +1,7 @@
 package mcpe
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
@@ -35,15 +36,9 @@ type poster struct {
 }
 
 func newWebhook(o WebhookOptions) (*poster, error) {
-	if o.Timeout <= 0 {
-		o.Timeout = 10 * time.Second
-	}
-	if o.MaxTimeout <= 0 {
-		o.MaxTimeout = time.Minute
-	}
-	if o.Attempts <= 0 {
-		o.Attempts = 3
-	}
+	o.Timeout = cmp.Or(max(o.Timeout, 0), 10*time.Second)
+	o.MaxTimeout = cmp.Or(max(o.MaxTimeout, 0), time.Minute)
+	o.Attempts = cmp.Or(max(o.Attempts, 0), 3)
 	o.Callbacks.Timeout = o.MaxTimeout
 	g, err := netguard.New(netguard.Options(o.Callbacks))
 	if err != nil {

@@ -1,6 +1,7 @@
 package oauth
 
 import (
+	"cmp"
 	"container/list"
 	"context"
 	"hash/maphash"
@@ -49,9 +50,7 @@ const (
 
 // newGate returns a gate for up to n concurrent checks, or the default if n is 0 or less.
 func newGate(n int) *gate {
-	if n <= 0 {
-		n = defaultRunning
-	}
+	n = cmp.Or(max(n, 0), defaultRunning)
 	return &gate{seed: maphash.MakeSeed(), max: n}
 }
 

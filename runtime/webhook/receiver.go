@@ -1,6 +1,7 @@
 package webhook
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -58,27 +59,15 @@ type Receiver struct {
 
 // NewReceiver returns a Receiver. It returns an error if an option is invalid.
 func NewReceiver(o ReceiverOptions) (*Receiver, error) {
-	if o.Prefix == "" {
-		o.Prefix = "/mcp/webhooks/"
-	}
+	o.Prefix = cmp.Or(o.Prefix, "/mcp/webhooks/")
 	if !strings.HasPrefix(o.Prefix, "/") || !strings.HasSuffix(o.Prefix, "/") {
 		return nil, errors.New("webhook: the receiver's prefix must begin and end with a slash")
 	}
-	if o.MaxBody <= 0 {
-		o.MaxBody = wire.MaxBody
-	}
-	if o.BodyTimeout <= 0 {
-		o.BodyTimeout = bodyTimeout
-	}
-	if o.Remember <= 0 {
-		o.Remember = 8192
-	}
-	if o.RememberFor <= 0 {
-		o.RememberFor = time.Hour
-	}
-	if o.Logger == nil {
-		o.Logger = slog.Default()
-	}
+	o.MaxBody = cmp.Or(max(o.MaxBody, 0), wire.MaxBody)
+	o.BodyTimeout = cmp.Or(max(o.BodyTimeout, 0), bodyTimeout)
+	o.Remember = cmp.Or(max(o.Remember, 0), 8192)
+	o.RememberFor = cmp.Or(max(o.RememberFor, 0), time.Hour)
+	o.Logger = cmp.Or(o.Logger, slog.Default())
 	return &Receiver{o: o, endpoints: map[string]*Endpoint{}}, nil
 }
 

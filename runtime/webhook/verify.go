@@ -1,6 +1,7 @@
 package webhook
 
 import (
+	"cmp"
 	"crypto/ed25519"
 	"crypto/hmac"
 	"encoding/base64"
@@ -67,10 +68,7 @@ func (v Verifier) verify(h http.Header, body []byte, now time.Time) (Stamp, erro
 		return Stamp{}, ErrHeaders
 	}
 	at := time.Unix(seconds, 0)
-	tolerance := v.Tolerance
-	if tolerance <= 0 {
-		tolerance = DefaultTolerance
-	}
+	tolerance := cmp.Or(max(v.Tolerance, 0), DefaultTolerance)
 	if at.Before(now.Add(-tolerance)) || at.After(now.Add(tolerance)) {
 		return Stamp{}, ErrStale
 	}

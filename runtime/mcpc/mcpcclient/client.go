@@ -10,6 +10,7 @@
 package mcpcclient
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -75,12 +76,8 @@ func Connect(ctx context.Context, c *mcp.Client, t mcp.Transport, o Options) (*C
 	if o.SessionID == "" {
 		o.SessionID = uuid.NewString()
 	}
-	if o.MaxQueue <= 0 {
-		o.MaxQueue = 10_000
-	}
-	if o.Logger == nil {
-		o.Logger = slog.Default()
-	}
+	o.MaxQueue = cmp.Or(max(o.MaxQueue, 0), 10_000)
+	o.Logger = cmp.Or(o.Logger, slog.Default())
 	k := &Client{o: o, done: make(chan struct{}), waiting: map[string]chan task.Message{}}
 	k.queue = newQueue(o.MaxQueue)
 	k.ctx, k.cancel = context.WithCancel(context.Background())

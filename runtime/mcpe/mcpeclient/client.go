@@ -16,6 +16,7 @@ package mcpeclient
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -213,9 +214,7 @@ func (m *Client) subscribe(ctx context.Context, cs *mcp.ClientSession, r Request
 
 // setBothIDs sets ID and SubscriptionID to the same value, because servers can omit either of them (MCPE-TOOL-2).
 func setBothIDs(s *mcpewire.Subscription) error {
-	if s.ID == "" {
-		s.ID = s.SubscriptionID
-	}
+	s.ID = cmp.Or(s.ID, s.SubscriptionID)
 	s.SubscriptionID = s.ID
 	if s.ID == "" {
 		return errors.New("mcpe client: the server answered without a subscription id")

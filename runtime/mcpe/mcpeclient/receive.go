@@ -1,6 +1,7 @@
 package mcpeclient
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"iter"
@@ -40,10 +41,7 @@ type Subscription struct {
 // still exists. Otherwise, the client recreates it, preserving the changes made by [Client.Update] and [Client.Pause].
 // client.Options.Policy applies to each event, and client.Client.Subscriptions includes the subscription.
 func (m *Client) Receive(ctx context.Context, r Request) (*Subscription, error) {
-	about := strings.Join(r.Filter.EventTypes, ", ")
-	if about == "" {
-		about = "*"
-	}
+	about := cmp.Or(strings.Join(r.Filter.EventTypes, ", "), "*")
 	c := &carrier{m: m, raw: true, route: newRoute(), request: r}
 	sub, err := m.c.Subscribe(ctx, about, c)
 	if err != nil {

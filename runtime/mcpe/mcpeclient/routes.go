@@ -1,6 +1,7 @@
 package mcpeclient
 
 import (
+	"cmp"
 	"encoding/json"
 	"slices"
 	"sync"
@@ -132,9 +133,7 @@ func (m *Client) handleNotification(method string, params json.RawMessage) {
 	if wire.Decode(params, &p) != nil {
 		return
 	}
-	if p.SubscriptionID == "" {
-		p.SubscriptionID = p.ID
-	}
+	p.SubscriptionID = cmp.Or(p.SubscriptionID, p.ID)
 	size := int64(len(params))
 	switch {
 	case p.SubscriptionID == "":

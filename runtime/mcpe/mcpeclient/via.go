@@ -222,9 +222,7 @@ func (c *carrier) deliver(ctx context.Context, in carry.Intake, n notice) error 
 // newOccurrence converts an MCPE event to an MCP Events occurrence. It uses the source's event id if it is known.
 func newOccurrence(e *mcpewire.Event) wire.Occurrence {
 	o := wire.Occurrence{EventID: e.Metadata.SourceEventID, Name: e.Type, Timestamp: e.Metadata.Timestamp, Data: e.Data}
-	if o.EventID == "" {
-		o.EventID = e.ID
-	}
+	o.EventID = cmp.Or(o.EventID, e.ID)
 	if len(o.Data) == 0 {
 		o.Data = []byte(`{}`)
 	}

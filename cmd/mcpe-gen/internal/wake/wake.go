@@ -11,6 +11,7 @@ package wake
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -190,10 +191,7 @@ func (c *Command) init() {
 
 // Tries returns the number of attempts per batch, which is Attempts or DefaultAttempts.
 func (c *Command) Tries() int {
-	if c.Attempts > 0 {
-		return c.Attempts
-	}
-	return DefaultAttempts
+	return cmp.Or(max(c.Attempts, 0), DefaultAttempts)
 }
 
 // Run runs the command for b until the command settles the batch or Run gives up. It makes at most Attempts attempts.
@@ -302,10 +300,7 @@ func outcomeOf(exit int, err error) Outcome {
 // attemptContext returns the context for one attempt. It is canceled after Timeout, or when ctx is done and Drain has
 // elapsed. Its cause is the reason. The caller calls end.
 func (c *Command) attemptContext(ctx context.Context) (running context.Context, end func()) {
-	timeout := c.Timeout
-	if timeout <= 0 {
-		timeout = DefaultTimeout
-	}
+	timeout := cmp.Or(max(c.Timeout, 0), DefaultTimeout)
 	running, stop := context.WithCancelCause(context.WithoutCancel(ctx))
 	running, cancel := context.WithTimeoutCause(running, timeout, fmt.Errorf("the command was ended after its timeout of %v", timeout))
 	drained := context.AfterFunc(ctx, func() {

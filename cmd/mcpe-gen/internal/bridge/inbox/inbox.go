@@ -7,6 +7,7 @@
 package inbox
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -56,9 +57,7 @@ type Inbox struct {
 // Open opens the file at path, creating it if necessary. The directory must exist. Only one process may use the file at
 // a time. Damaged lines are set aside and logged, as described at [journal.Open].
 func Open(ctx context.Context, path string, o Options) (*Inbox, error) {
-	if o.Remember <= 0 {
-		o.Remember = 8192
-	}
+	o.Remember = cmp.Or(max(o.Remember, 0), 8192)
 	if whole, err := filepath.Abs(path); err == nil {
 		path = whole
 	}
