@@ -197,12 +197,7 @@ func (cb *callback) handleDelivery(ctx context.Context, d webhook.Delivery) erro
 	if cb.storesBodies() {
 		return cb.storeMessage(ctx, d)
 	}
-	release, err := cb.acquire(ctx)
-	if err != nil {
-		return err
-	}
-	defer release()
-	return cb.enqueue(ctx, &d, 0)
+	return cb.inTurn(ctx, func() error { return cb.enqueue(ctx, &d, 0) })
 }
 
 func (cb *callback) terminate(e *webhook.ErrorObject) {
@@ -215,12 +210,14 @@ func (cb *callback) terminate(e *webhook.ErrorObject) {
 	}
 }
 
-func (cb *callback) acquire(ctx context.Context) (release func(), err error) {
+// inTurn calls f, which queues items, once no other goroutine queues any.
+func (cb *callback) inTurn(ctx context.Context, f func() error) error {
 	select {
 	case cb.sem <- struct{}{}:
-		return func() { <-cb.sem }, nil
+		defer func() { <-cb.sem }()
+		return f()
 	case <-ctx.Done():
-		return nil, context.Cause(ctx)
+		return context.Cause(ctx)
 	}
 }
 

@@ -91,11 +91,11 @@ func (cb *callback) drain(ctx context.Context) error {
 	if !cb.storesBodies() {
 		return nil
 	}
-	release, err := cb.acquire(ctx)
-	if err != nil {
-		return err
-	}
-	defer release()
+	return cb.inTurn(ctx, func() error { return cb.enqueueAll(ctx) })
+}
+
+// enqueueAll adds the stored bodies to the inbox. The caller is in its turn.
+func (cb *callback) enqueueAll(ctx context.Context) error {
 	for {
 		bodies, err := cb.w.Received.Received(ctx, cb.key, cb.after, receivedBatch)
 		if err != nil || len(bodies) == 0 {

@@ -225,38 +225,19 @@ func (cb *callback) settle(ctx context.Context, res *subscribeResult) error {
 	}
 	switch {
 	case lost:
-		if err := cb.gap(ctx, nil); err != nil {
-			return err
-		}
+		err = cb.inTurn(ctx, func() error { return s.queueGap(ctx, nil) })
 	case res.Truncated:
-		if err := cb.truncated(ctx, res.Cursor); err != nil {
-			return err
-		}
+		err = cb.inTurn(ctx, func() error { return s.handleTruncation(ctx, res.Cursor, res.Cursor) })
 	case res.quiet:
 		s.moveCursor(res.Cursor)
+	}
+	if err != nil {
+		return err
 	}
 	cb.endpoint.Activate(res.ID, cb.handleDelivery)
 	s.recordAccepted()
 	s.recordProgress()
 	return nil
-}
-
-func (cb *callback) gap(ctx context.Context, cursor *string) error {
-	release, err := cb.acquire(ctx)
-	if err != nil {
-		return err
-	}
-	defer release()
-	return cb.s.queueGap(ctx, cursor)
-}
-
-func (cb *callback) truncated(ctx context.Context, cursor *string) error {
-	release, err := cb.acquire(ctx)
-	if err != nil {
-		return err
-	}
-	defer release()
-	return cb.s.handleTruncation(ctx, cursor, cursor)
 }
 
 // unsubscribe ends the subscription with the given callback URL. It returns nil if the subscription does not exist
