@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -197,11 +198,7 @@ func (c *Client) storeList(all listResult) {
 func (c *Client) registry() []*subscription {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	subs := make([]*subscription, 0, len(c.subs))
-	for s := range c.subs {
-		subs = append(subs, s)
-	}
-	return subs
+	return slices.Collect(maps.Keys(c.subs))
 }
 
 func find(all []Descriptor, name string) (Descriptor, bool) {

@@ -37,11 +37,8 @@ type connTap struct {
 // receiver is known.
 func (c *connTap) Write(ctx context.Context, m jsonrpc.Message) error {
 	r, ok := m.(*jsonrpc.Request)
-	if !ok || !r.IsCall() {
-		return c.Connection.Write(ctx, m)
-	}
 	own := callFrom(ctx)
-	if own == nil || own.in == nil {
+	if !ok || !r.IsCall() || own == nil || own.in == nil {
 		return c.Connection.Write(ctx, m)
 	}
 	id := idText(r.ID.Raw())

@@ -83,7 +83,7 @@ func FuzzAnswers(f *testing.F) {
 			}
 			_, _ = wire.Fingerprint(d.InputSchema, d.PayloadSchema)
 		}
-		if res, err := readPoll(raw); err == nil {
+		if res, err := decodePoll(raw); err == nil {
 			s := fuzzSubscription()
 			if d := res.nextPollWait(); d < 0 || d > maxWait {
 				t.Fatalf("waits %v", d)

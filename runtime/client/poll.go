@@ -109,10 +109,6 @@ func (s *subscription) pollOnce(ctx context.Context, sess *session, p wire.PollP
 	if err != nil {
 		return nil, err
 	}
-	return readPoll(raw)
-}
-
-func readPoll(raw json.RawMessage) (*pollResult, error) {
 	res, err := decodePoll(raw)
 	if err != nil {
 		return nil, &AnswerError{Method: wire.MethodPoll, Err: err}

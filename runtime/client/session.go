@@ -214,8 +214,6 @@ func (c *Client) reconnect(a *reconnection) {
 		a.err = err
 		if err == nil {
 			c.replaceSession(s)
-		}
-		if err == nil || c.ctx.Err() != nil {
 			c.again = nil
 		}
 		c.mu.Unlock()
@@ -231,9 +229,6 @@ func (c *Client) reconnect(a *reconnection) {
 		}
 		c.log.Warn("reconnecting failed", "err", err)
 		if sleep(c.ctx, retryPause(err, &pauses)) != nil {
-			c.mu.Lock()
-			c.again = nil
-			c.mu.Unlock()
 			return
 		}
 	}
