@@ -3,6 +3,7 @@ package mcpc
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -18,10 +19,7 @@ const modeName = wire.MCPCProtocol
 // forwardAll calls forward for every session when the set of event types has changed.
 func (a *Adapter) forwardAll() {
 	a.mu.Lock()
-	var all []*peer
-	for _, p := range a.peers {
-		all = append(all, p)
-	}
+	all := slices.Collect(maps.Values(a.peers))
 	a.mu.Unlock()
 	for _, p := range all {
 		a.forward(p)

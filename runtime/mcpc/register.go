@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -104,10 +105,8 @@ func compile(t *task.Info) (s taskSchemas, err error) {
 	if t.Name == "" {
 		return s, errors.New("it has no name")
 	}
-	for _, name := range checkTools {
-		if t.Name == name {
-			return s, errors.New("the name belongs to MCPC")
-		}
+	if slices.Contains(checkTools, t.Name) {
+		return s, errors.New("the name belongs to MCPC")
 	}
 	for _, schema := range []struct {
 		name string

@@ -195,17 +195,14 @@ func (r *runningTask) complete(f func(context.Context, *runningTask) (json.RawMe
 	result, err := r.run(f)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.ctx), lastTimeout)
 	defer cancel()
-	if err != nil {
+	res := &mcp.CallToolResult{StructuredContent: result, Content: []mcp.Content{&mcp.TextContent{Text: string(result)}}}
+	if err == nil {
+		r.last(ctx, wire.MCPCComplete, result)
+	} else {
 		message := r.errorMessage(err)
 		r.last(ctx, wire.MCPCFailed, quoted(message))
-		res := failed(message)
-		if r.way == Collected {
-			res.Content = r.texts
-		}
-		return res
+		res = failed(message)
 	}
-	r.last(ctx, wire.MCPCComplete, result)
-	res := &mcp.CallToolResult{StructuredContent: result, Content: []mcp.Content{&mcp.TextContent{Text: string(result)}}}
 	if r.way == Collected {
 		res.Content = r.texts
 	}

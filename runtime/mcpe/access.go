@@ -72,9 +72,7 @@ func (a *Adapter) withdraw(w *watch, event string, receivesOther func(*subscript
 		a.mu.Lock()
 		row := s.row()
 		a.mu.Unlock()
-		if err := a.save(a.ctx, s.owner, rowsOf(row), nil); err != nil {
-			a.logError("storing a subscription", s, err)
-		}
+		a.saveOrLog("storing a subscription", s, rowsOf(row), nil)
 	}
 }
 

@@ -53,10 +53,7 @@ func newAgent(o AgentOptions) (*agent, error) {
 }
 
 func (g *agent) timeout(h *mcpewire.Handler) time.Duration {
-	if h.Timeout <= 0 {
-		return min(g.o.Timeout, g.o.MaxTimeout)
-	}
-	return min(time.Duration(h.Timeout)*time.Millisecond, g.o.MaxTimeout)
+	return handlerTimeout(h, g.o.Timeout, g.o.MaxTimeout)
 }
 
 func (g *agent) check(o object, h *mcpewire.Handler, _ bool) (err *refusal) {

@@ -114,10 +114,7 @@ func newBash(o BashOptions) (*bash, error) {
 }
 
 func (b *bash) timeout(h *mcpewire.Handler) time.Duration {
-	if h.Timeout <= 0 {
-		return min(b.o.Timeout, b.o.MaxTimeout)
-	}
-	return min(time.Duration(h.Timeout)*time.Millisecond, b.o.MaxTimeout)
+	return handlerTimeout(h, b.o.Timeout, b.o.MaxTimeout)
 }
 
 func (b *bash) check(o object, h *mcpewire.Handler, local bool) (err *refusal) {

@@ -25,12 +25,8 @@ func (a *Adapter) resume(ctx context.Context, c *call) (any, *refusal) {
 
 func (a *Adapter) setStatus(ctx context.Context, c *call, status string) (any, *refusal) {
 	a.mu.Lock()
-	s, err := a.findSubscription(c)
-	switch {
-	case err != nil:
-	case s.status == wire.MCPEExpired:
-		err = refuse(mcpewire.CodeInvalidParams, "subscriptionId: the subscription has expired; create a new one.")
-	case status == wire.MCPEActive && s.status != status && c.owner.countActive() >= a.o.MaxActive:
+	s, err := a.findUnexpired(c)
+	if err == nil && status == wire.MCPEActive && s.status != status && c.owner.countActive() >= a.o.MaxActive {
 		err = a.limitReached()
 	}
 	if err != nil {

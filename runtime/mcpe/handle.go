@@ -1,6 +1,7 @@
 package mcpe
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -23,6 +24,12 @@ type runner interface {
 	run(ctx context.Context, r *run) error
 	// timeout returns the timeout of a run.
 	timeout(h *mcpewire.Handler) time.Duration
+}
+
+// handlerTimeout returns the timeout that h asks for, or usual if it asks for none, but at most longest.
+func handlerTimeout(h *mcpewire.Handler, usual, longest time.Duration) time.Duration {
+	asked := time.Duration(h.Timeout) * time.Millisecond
+	return min(cmp.Or(max(asked, 0), usual), longest)
 }
 
 // A run is one call of a handler.

@@ -107,9 +107,7 @@ func (a *Adapter) handleTimer(s *subscription) {
 		a.expire(s)
 		return
 	}
-	if err := a.save(a.ctx, s.owner, rows, nil); err != nil {
-		a.logError("storing the next run", s, err)
-	}
+	a.saveOrLog("storing the next run", s, rows, nil)
 	for _, j := range run {
 		a.deliver(s, j)
 	}
@@ -239,9 +237,7 @@ func (a *Adapter) handleBatch(s *subscription, j *job, queue []engine.Queued, ba
 	row := j.row(s)
 	a.mu.Unlock()
 	// Store the row before the handler starts. After a crash, it is better to skip the handler than to run it twice.
-	if err := a.save(a.ctx, s.owner, []engine.Schedule{row}, nil); err != nil {
-		a.logError("storing what was handled", s, err)
-	}
+	a.saveOrLog("storing what was handled", s, rowsOf(row), nil)
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if aggregate {
@@ -274,9 +270,7 @@ func (a *Adapter) finish(s *subscription, j *job) {
 	}
 	row := j.row(s)
 	a.mu.Unlock()
-	if err := a.save(a.ctx, s.owner, []engine.Schedule{row}, nil); err != nil {
-		a.logError("storing the end of a run", s, err)
-	}
+	a.saveOrLog("storing the end of a run", s, rowsOf(row), nil)
 	if expire {
 		a.expire(s)
 	}
@@ -312,9 +306,7 @@ func (a *Adapter) expire(s *subscription) {
 	row := s.row()
 	principal := s.owner.principal
 	a.mu.Unlock()
-	if err := a.save(a.ctx, s.owner, []engine.Schedule{row}, drop); err != nil {
-		a.logError("storing the expiry", s, err)
-	}
+	a.saveOrLog("storing the expiry", s, rowsOf(row), drop)
 	a.mu.Lock()
 	if !s.gone {
 		a.notifyExpiredLocked(s) // it also stores the record, so the expiry must be stored before
@@ -347,10 +339,15 @@ func (a *Adapter) notifyExpiredLocked(s *subscription) {
 		}
 		row := s.row()
 		a.mu.Unlock()
-		if err := a.save(a.ctx, s.owner, []engine.Schedule{row}, nil); err != nil {
-			a.logError("storing the expiry", s, err)
-		}
+		a.saveOrLog("storing the expiry", s, rowsOf(row), nil)
 	})
+}
+
+// saveOrLog saves rows of a subscription and logs the error.
+func (a *Adapter) saveOrLog(doing string, s *subscription, put []engine.Schedule, drop []string) {
+	if err := a.save(a.ctx, s.owner, put, drop); err != nil {
+		a.logError(doing, s, err)
+	}
 }
 
 func (a *Adapter) logError(doing string, s *subscription, err error) {

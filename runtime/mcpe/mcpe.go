@@ -26,6 +26,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -109,17 +110,13 @@ func New(es *server.Server, o Options) (*Adapter, error) {
 	a.addTools()
 	a.es.AddMiddleware(a.tailorTools)
 	a.stops = append(a.stops, a.es.OnListChanged(a.typesChanged), a.es.OnOutlet(a.outletOpened))
-	a.stops = append(a.stops, func() func() {
-		stop := make(chan struct{})
-		a.work.Go(func() {
-			select {
-			case <-a.es.Closing():
-				a.stopAll()
-			case <-stop:
-			}
-		})
-		return sync.OnceFunc(func() { close(stop) })
-	}())
+	a.work.Go(func() {
+		select {
+		case <-a.es.Closing():
+			a.stopAll()
+		case <-a.ctx.Done():
+		}
+	})
 	a.resumeAll()
 	return a, nil
 }
@@ -238,10 +235,7 @@ func (a *Adapter) newOwner(key string) *owner {
 func (a *Adapter) removeSession(o *owner) {
 	a.mu.Lock()
 	delete(a.owners, o.key)
-	var gone []*subscription
-	for _, s := range o.subs {
-		gone = append(gone, s)
-	}
+	gone := slices.Collect(maps.Values(o.subs))
 	a.mu.Unlock()
 	for _, s := range gone {
 		_ = a.remove(context.WithoutCancel(a.ctx), s)

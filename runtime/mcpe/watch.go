@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -143,10 +145,8 @@ func (a *Adapter) reconcile(ctx context.Context, principal string, required []st
 			if err == nil {
 				break
 			}
-			for _, r := range required {
-				if r == info.Name && refused == nil {
-					refused = err
-				}
+			if refused == nil && slices.Contains(required, info.Name) {
+				refused = err
 			}
 			if !errors.As(err, &known) {
 				failed = true
@@ -396,10 +396,7 @@ func (a *Adapter) typesChanged() {
 			}
 		}
 	}
-	var principals []string
-	for p := range a.watches {
-		principals = append(principals, p)
-	}
+	principals := slices.Collect(maps.Keys(a.watches))
 	a.mu.Unlock()
 	if !ready {
 		return

@@ -50,10 +50,7 @@ func newWebhook(o WebhookOptions) (*poster, error) {
 func (p *poster) close() { p.guard.Close() }
 
 func (p *poster) timeout(h *mcpewire.Handler) time.Duration {
-	if h.Timeout <= 0 {
-		return min(p.o.Timeout, p.o.MaxTimeout)
-	}
-	return min(time.Duration(h.Timeout)*time.Millisecond, p.o.MaxTimeout)
+	return handlerTimeout(h, p.o.Timeout, p.o.MaxTimeout)
 }
 
 // reservedHeaders lists headers that a subscriber may not set.
