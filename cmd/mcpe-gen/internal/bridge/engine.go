@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -104,12 +105,7 @@ func (e *engine) feed(id string) *feed {
 func (e *engine) sortedFeeds() []*feed {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	var list []*feed
-	for _, f := range e.feeds {
-		list = append(list, f)
-	}
-	slices.SortFunc(list, func(a, b *feed) int { return strings.Compare(a.sub.Key(), b.sub.Key()) })
-	return list
+	return slices.SortedFunc(maps.Values(e.feeds), func(a, b *feed) int { return strings.Compare(a.sub.Key(), b.sub.Key()) })
 }
 
 // stop stops all feeds. Their events are then in the inbox and their cursors are saved.

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 
@@ -117,16 +118,8 @@ func (r *refusal) Error() string { return r.text }
 
 // isRefusal reports whether an error concerns the subscription rather than the connection to its server.
 func isRefusal(err error) bool {
-	if _, ok := errors.AsType[*refusal](err); ok {
-		return true
-	}
-	if _, ok := errors.AsType[*client.NoCompatibleDeliveryModeError](err); ok {
-		return true
-	}
-	if _, ok := errors.AsType[*events.Error](err); ok {
-		return true
-	}
-	return errors.Is(err, client.ErrNoEvents)
+	return errors.As(err, new(*refusal)) || errors.As(err, new(*client.NoCompatibleDeliveryModeError)) ||
+		errors.As(err, new(*events.Error)) || errors.Is(err, client.ErrNoEvents)
 }
 
 // subscribeOnce subscribes and receives events until the subscription ends.
@@ -148,15 +141,11 @@ func (f *feed) consume(ctx context.Context, c *client.Client) error {
 	if err != nil {
 		return fmt.Errorf("listing the event types: %w", err)
 	}
-	var d *client.Descriptor
-	for i := range catalog {
-		if catalog[i].Name == f.sub.Event {
-			d = &catalog[i]
-		}
-	}
-	if d == nil {
+	i := slices.IndexFunc(catalog, func(d client.Descriptor) bool { return d.Name == f.sub.Event })
+	if i < 0 {
 		return unknownEvent(f.sub.Server, f.sub.Event, catalog)
 	}
+	d := &catalog[i]
 	options := []client.SubscribeOption{client.WithMode(f.sub.Mode), client.WithCursorKey(f.id), client.WithMaxAge(f.e.c.CatchUp)}
 	join, latest, err := coalesceSettings(f.sub.Coalesce, d.Meta)
 	if err != nil {

@@ -76,8 +76,9 @@ type attachResult struct {
 func (g *guest) newServer() *mcp.Server {
 	srv := mcp.NewServer(&mcp.Implementation{Name: "mcpe-gen-bridge-hub", Version: fmt.Sprint(protocol)}, nil)
 	for name, answer := range map[string]func(context.Context, json.RawMessage) (any, error){
-		opAttach: g.attach, opLeave: g.closeWindow, opAwait: g.await, opTake: g.take, opSettle: g.settle, opInbox: g.inbox,
-		opList: g.list, opSubscribe: g.subscribe, opUnsubscribe: g.unsubscribe, opSubscriptions: g.subscriptions, opResume: g.resume,
+		opAttach: decoded(g.attach), opLeave: g.closeWindow, opAwait: decoded(g.await), opTake: decoded(g.take), opSettle: decoded(g.settle),
+		opInbox: decoded(g.inbox), opList: decoded(g.list), opSubscribe: decoded(g.subscribe), opUnsubscribe: decoded(g.unsubscribe),
+		opSubscriptions: g.subscriptions, opResume: g.resume,
 	} {
 		srv.AddTool(&mcp.Tool{Name: name, InputSchema: json.RawMessage(`{"type":"object"}`)},
 			func(ctx context.Context, req *mcp.CallToolRequest) (*mcp.CallToolResult, error) {
@@ -103,6 +104,17 @@ func (g *guest) newServer() *mcp.Server {
 	return srv
 }
 
+// decoded returns an operation that decodes its parameters and calls f.
+func decoded[T any](f func(ctx context.Context, in T) (any, error)) func(context.Context, json.RawMessage) (any, error) {
+	return func(ctx context.Context, args json.RawMessage) (any, error) {
+		var in T
+		if err := json.Unmarshal(args, &in); err != nil {
+			return nil, err
+		}
+		return f(ctx, in)
+	}
+}
+
 func (g *guest) ready() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -110,11 +122,7 @@ func (g *guest) ready() bool {
 }
 
 // attach associates the connection with a window. A window that reconnects keeps its reading position.
-func (g *guest) attach(_ context.Context, args json.RawMessage) (any, error) {
-	var in attachParams
-	if err := json.Unmarshal(args, &in); err != nil {
-		return nil, err
-	}
+func (g *guest) attach(_ context.Context, in attachParams) (any, error) {
 	switch {
 	case in.Protocol != protocol:
 		return nil, fmt.Errorf("the bridge that has the state is pid %d, of another version of mcpe-gen; end it and all windows that it serves", os.Getpid())

@@ -44,11 +44,7 @@ type listedServer struct {
 	Problem string `json:"problem"`
 }
 
-func (g *guest) list(ctx context.Context, args json.RawMessage) (any, error) {
-	var in struct{ Server string }
-	if err := json.Unmarshal(args, &in); err != nil {
-		return nil, err
-	}
+func (g *guest) list(ctx context.Context, in struct{ Server string }) (any, error) {
 	servers := g.e.c.Servers
 	if in.Server != "" {
 		s, ok := g.e.c.Server(in.Server)
@@ -123,15 +119,13 @@ func (g *guest) listed(server string, d client.Descriptor) listedType {
 	return k
 }
 
-func (g *guest) subscribe(ctx context.Context, args json.RawMessage) (any, error) {
-	var in struct {
-		Server, Event string
-		Arguments     json.RawMessage
-		QuietSeconds  *int
-	}
-	if err := json.Unmarshal(args, &in); err != nil {
-		return nil, err
-	}
+type subscribeParams struct {
+	Server, Event string
+	Arguments     json.RawMessage
+	QuietSeconds  *int
+}
+
+func (g *guest) subscribe(ctx context.Context, in subscribeParams) (any, error) {
 	if _, ok := g.e.c.Server(in.Server); !ok {
 		return nil, g.unknownServer(in.Server)
 	}
@@ -178,11 +172,7 @@ func unknownEvent(server, event string, catalog []client.Descriptor) *refusal {
 	return &refusal{fmt.Sprintf("%s has no event type %q%s", server, event, suggest.EventTypes(event, names))}
 }
 
-func (g *guest) unsubscribe(_ context.Context, args json.RawMessage) (any, error) {
-	var in struct{ Subscription string }
-	if err := json.Unmarshal(args, &in); err != nil {
-		return nil, err
-	}
+func (g *guest) unsubscribe(_ context.Context, in struct{ Subscription string }) (any, error) {
 	f, err := g.feedOf(in.Subscription)
 	if err != nil {
 		return nil, err

@@ -2,7 +2,6 @@ package bridge
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"time"
 
@@ -72,11 +71,7 @@ func (g *guest) isFresh(b *inbox.Batch, m inbox.Mark) bool {
 }
 
 // await waits for an unread batch until the deadline in its parameters.
-func (g *guest) await(ctx context.Context, args json.RawMessage) (any, error) {
-	var in awaitParams
-	if err := json.Unmarshal(args, &in); err != nil {
-		return nil, err
-	}
+func (g *guest) await(ctx context.Context, in awaitParams) (any, error) {
 	if in.Subscription != "" {
 		if _, err := g.feedOf(in.Subscription); err != nil {
 			return nil, err
@@ -117,11 +112,7 @@ type takenResult struct {
 }
 
 // take reserves unread batches for a result, or unannounced batches of one subscription for a notification.
-func (g *guest) take(ctx context.Context, args json.RawMessage) (any, error) {
-	var in takeParams
-	if err := json.Unmarshal(args, &in); err != nil {
-		return nil, err
-	}
+func (g *guest) take(ctx context.Context, in takeParams) (any, error) {
 	keep := subscriptionFilter(in.Subscription)
 	if in.Fresh {
 		first := ""
@@ -156,11 +147,7 @@ type settlement struct {
 }
 
 // settle records the shown batches and releases the others.
-func (g *guest) settle(_ context.Context, args json.RawMessage) (any, error) {
-	var in settlement
-	if err := json.Unmarshal(args, &in); err != nil {
-		return nil, err
-	}
+func (g *guest) settle(_ context.Context, in settlement) (any, error) {
 	defer g.release(in.Lease)
 	return struct{}{}, g.markShown(in)
 }
@@ -215,14 +202,12 @@ func (g *guest) newestSequence(keep func(*inbox.Batch, inbox.Mark) bool) (newest
 	return newest
 }
 
-func (g *guest) inbox(_ context.Context, args json.RawMessage) (any, error) {
-	var in struct {
-		Read         []string
-		Subscription string
-	}
-	if err := json.Unmarshal(args, &in); err != nil {
-		return nil, err
-	}
+type inboxParams struct {
+	Read         []string
+	Subscription string
+}
+
+func (g *guest) inbox(_ context.Context, in inboxParams) (any, error) {
 	// The last result reported the missed batches to the agent.
 	if err := g.reader.Reported(int(g.told.Swap(0))); err != nil {
 		return nil, err

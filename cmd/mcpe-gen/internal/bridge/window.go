@@ -88,11 +88,6 @@ func (w *window) printMessage(format string, args ...any) {
 	w.print(plain.Text(plain.Cut(fmt.Sprintf(format, args...), maxText)))
 }
 
-// A hubRefusal is the reason why a hub rejected the window. Retrying does not help.
-type hubRefusal struct{ text string }
-
-func (r *hubRefusal) Error() string { return r.text }
-
 // join attaches the window to the leader or makes this bridge the leader. It retries until patience has elapsed.
 func (w *window) join(ctx context.Context, patience time.Duration) (*link, error) {
 	begun := time.Now()
@@ -101,7 +96,7 @@ func (w *window) join(ctx context.Context, patience time.Duration) (*link, error
 		if problem == nil {
 			return l, nil
 		}
-		if _, refused := errors.AsType[*hubRefusal](problem); refused || w.leader != nil {
+		if _, refused := errors.AsType[*toolError](problem); refused || w.leader != nil {
 			return nil, problem
 		}
 		leader, err := startLeader(ctx, w.o, w.dir, w.print)
@@ -149,9 +144,6 @@ func (w *window) attach(ctx context.Context) (_ *link, err error) {
 	err = l.call(ctx, opAttach, attachParams{Protocol: protocol, Window: w.id, Servers: servers, Settings: settings, Shown: shown}, &answer)
 	if err != nil {
 		l.close()
-		if failed, ok := errors.AsType[*toolError](err); ok {
-			return nil, &hubRefusal{failed.text}
-		}
 		return nil, err
 	}
 	w.recordConfirmation(shown)
@@ -184,7 +176,7 @@ func (l *link) close() {
 	<-l.done
 }
 
-// A toolError is the error of a request that the hub rejected.
+// A toolError is the error of a request that the hub rejected. Repeating the request does not help.
 type toolError struct{ text string }
 
 func (e *toolError) Error() string { return e.text }

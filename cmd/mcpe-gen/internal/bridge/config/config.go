@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"path"
 	"path/filepath"
+	"slices"
 	"time"
 	"unicode/utf8"
 
@@ -168,12 +169,7 @@ func (c *Config) Server(name string) (Server, bool) {
 
 // Allowed reports whether an agent may subscribe to the event.
 func (c *Config) Allowed(server, event string) bool {
-	for _, a := range c.Allow {
-		if matchesName(a.Server, server) && matchesName(a.Event, event) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(c.Allow, func(a Allow) bool { return matchesName(a.Server, server) && matchesName(a.Event, event) })
 }
 
 // matchesName reports whether a pattern matches a whole name. Load has refused bad patterns.

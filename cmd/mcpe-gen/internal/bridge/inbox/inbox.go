@@ -216,15 +216,7 @@ func (b *Inbox) Unread(most int, keep func(*Batch, Mark) bool) (found []Batch, m
 
 // find returns the unread batch with the given sequence number, or nil. The caller must hold mu.
 func (b *Inbox) find(sequence uint64) *entry {
-	i, ok := slices.BinarySearchFunc(b.unread, sequence, func(u *entry, s uint64) int {
-		switch {
-		case u.Sequence < s:
-			return -1
-		case u.Sequence > s:
-			return 1
-		}
-		return 0
-	})
+	i, ok := slices.BinarySearchFunc(b.unread, sequence, func(u *entry, s uint64) int { return cmp.Compare(u.Sequence, s) })
 	if !ok {
 		return nil
 	}

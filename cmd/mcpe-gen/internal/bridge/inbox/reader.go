@@ -2,6 +2,7 @@ package inbox
 
 import (
 	"encoding/json"
+	"maps"
 	"slices"
 
 	"github.com/mcpe-gen/mcpe-gen/internal/journal"
@@ -73,14 +74,10 @@ func (r *Reader) entry(s readerState) ([]journal.Entry, error) {
 }
 
 // Readers returns the names of all readers.
-func (b *Inbox) Readers() (names []string) {
+func (b *Inbox) Readers() []string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for name := range b.readers {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return names
+	return slices.Sorted(maps.Keys(b.readers))
 }
 
 // Close removes the reader. Its unread batches remain available to the other readers. It deletes batches that some
