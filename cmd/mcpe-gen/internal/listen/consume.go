@@ -131,16 +131,10 @@ func (o Options) consume(ctx context.Context, c *client.Client, keep clientstore
 			o.Exec.Output = commandOutput{k.show}
 		}
 	}
-	watching := make(chan struct{})
-	watched := make(chan struct{})
-	go func() {
-		defer close(watched)
-		k.show.watchConnection(watching, k.status)
-	}()
+	stopWatching := k.show.watchConnection(k.status)
 	err = client.Consume(k.running, c, client.ConsumeOptions{Store: keep, MaxTries: math.MaxInt, DrainTimeout: shutdownTime, OnProblem: k.problem},
 		client.Handle(client.Dynamic(d.Name), args, k.handle, so...))
-	close(watching)
-	<-watched
+	stopWatching()
 	if err != nil && ctx.Err() != nil {
 		k.show.printNote("%s", plain.Text(err.Error())) // the requested end is a success nevertheless
 	}

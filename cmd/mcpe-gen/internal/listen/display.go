@@ -53,11 +53,8 @@ func (d *display) paint(code, s string) string {
 
 // printNote prints a line about the run rather than an event.
 func (d *display) printNote(format string, args ...any) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.clearCounts()
+	defer d.beginOutput()()
 	fmt.Fprintf(d.o.Stderr, format+"\n", args...)
-	d.writeCounts()
 }
 
 func (d *display) begin(event, mode string, o Options) {
@@ -105,10 +102,7 @@ type line struct {
 
 // event prints an occurrence.
 func (d *display) event(o events.Occurrence, mode string, p *forwardResult) error {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.clearCounts()
-	defer d.writeCounts()
+	defer d.beginOutput()()
 	d.events++
 	if p != nil && p.isAccepted() {
 		d.passed++
@@ -182,10 +176,7 @@ type commandResult struct {
 
 // printBatch prints the latest occurrence of a batch and the result of its command.
 func (d *display) printBatch(o events.Occurrence, mode string, r commandResult) error {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.clearCounts()
-	defer d.writeCounts()
+	defer d.beginOutput()()
 	color := red
 	switch r.Outcome {
 	case wake.Settled.String():
@@ -263,10 +254,7 @@ func (p *printedEvent) shorten(n int) {
 
 // printEvent prints a line of --print.
 func (d *display) printEvent(o events.Occurrence, count int) error {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.clearCounts()
-	defer d.writeCounts()
+	defer d.beginOutput()()
 	d.events += count
 	text, err := printedLine(o, count)
 	if err == nil {
@@ -277,10 +265,7 @@ func (d *display) printEvent(o events.Occurrence, count int) error {
 
 // printGap prints that occurrences may be missing.
 func (d *display) printGap(g *client.GapError) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.clearCounts()
-	defer d.writeCounts()
+	defer d.beginOutput()()
 	d.gaps++
 	if d.o.JSON {
 		_ = d.json(map[string]any{"gap": true, "cursor": g.Cursor})
@@ -291,10 +276,7 @@ func (d *display) printGap(g *client.GapError) {
 
 // printError prints an error that does not end the subscription.
 func (d *display) printError(err error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.clearCounts()
-	defer d.writeCounts()
+	defer d.beginOutput()()
 	d.errors++
 	if d.o.JSON {
 		_ = d.json(map[string]any{"error": err.Error()})
@@ -330,8 +312,20 @@ func (d *display) recordRefusals(r webhook.Refusals) {
 // watchInterval is how often the connection is checked.
 const watchInterval = 500 * time.Millisecond
 
-// watchConnection reports interruptions until stop is closed. The client recovers from them without help.
-func (d *display) watchConnection(stop <-chan struct{}, status func() client.Status) {
+// watchConnection starts reporting interruptions. Calling stop ends the reports. The client recovers from interruptions
+// without help.
+func (d *display) watchConnection(status func() client.Status) (stop func()) {
+	ending := make(chan struct{})
+	var watching sync.WaitGroup
+	watching.Go(func() { d.reportInterruptions(ending, status) })
+	return func() {
+		close(ending)
+		watching.Wait()
+	}
+}
+
+// reportInterruptions reports interruptions until stop is closed.
+func (d *display) reportInterruptions(stop <-chan struct{}, status func() client.Status) {
 	tick := time.NewTicker(watchInterval)
 	defer tick.Stop()
 	last := ""
@@ -353,6 +347,17 @@ func (d *display) watchConnection(stop <-chan struct{}, status func() client.Sta
 			d.printInterruption(now)
 		}
 		last = now
+	}
+}
+
+// beginOutput locks the display and removes the line of counts. The returned function writes the line again and unlocks
+// the display.
+func (d *display) beginOutput() (end func()) {
+	d.mu.Lock()
+	d.clearCounts()
+	return func() {
+		d.writeCounts()
+		d.mu.Unlock()
 	}
 }
 

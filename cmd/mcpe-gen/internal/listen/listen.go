@@ -205,15 +205,9 @@ type tail struct {
 
 func (t *tail) listen(ctx context.Context, event string) error {
 	t.show.begin(event, t.sub.Subscription().Mode(), t.o)
-	watching := make(chan struct{})
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		t.show.watchConnection(watching, t.sub.Subscription().Status)
-	}()
+	stopWatching := t.show.watchConnection(t.sub.Subscription().Status)
 	err := t.printItems(ctx)
-	close(watching)
-	<-ended
+	stopWatching()
 	t.show.recordRefusals(t.sub.Subscription().Status().Refused)
 	if !t.forwardFailed {
 		if ack := t.sub.Subscription().Ack(); err == nil {
