@@ -3,7 +3,6 @@ package oauth
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -17,6 +16,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/auth"
 
 	"github.com/mcpe-gen/mcpe-gen/internal/useragent"
+	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
 // maxAnswer is the maximum size of an introspection response in bytes.
@@ -87,7 +87,11 @@ func (in *introspector) verify(ctx context.Context, token string) (*auth.TokenIn
 	if resp.StatusCode != http.StatusOK {
 		return failed("unexpected status", fmt.Errorf("status %d", resp.StatusCode))
 	}
-	said, err := readAnswer(io.LimitReader(resp.Body, maxAnswer))
+	text, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
+	if err != nil {
+		return failed("the answer cannot be read", err)
+	}
+	said, err := readAnswer(text)
 	if err != nil {
 		return failed("the answer cannot be read", err)
 	}
@@ -122,66 +126,24 @@ type introspectionResponse struct {
 
 // readAnswer parses an introspection response. Names are case-sensitive and must be unique, because the issuer could
 // interpret an ambiguous response differently.
-func readAnswer(r io.Reader) (said introspectionResponse, err error) {
-	d := json.NewDecoder(r)
-	if t, err := d.Token(); err != nil || t != json.Delim('{') {
-		return said, errors.New("it is not a JSON object")
-	}
-	seen := map[string]bool{}
-	for d.More() {
-		t, err := d.Token()
-		if err != nil {
-			return said, err
-		}
-		name, _ := t.(string)
-		var value json.RawMessage
-		if err := d.Decode(&value); err != nil {
-			return said, err
-		}
-		if seen[name] {
-			return said, fmt.Errorf("%q occurs twice", name)
-		}
-		if seen[name] = true; string(value) == "null" {
-			continue
-		}
-		if err := said.set(name, value); err != nil {
-			return said, fmt.Errorf("%q has another type", name)
-		}
-	}
-	if _, err := d.Token(); err != nil {
+func readAnswer(text []byte) (said introspectionResponse, err error) {
+	m, err := wire.DecodeMembers(text)
+	if err != nil {
 		return said, err
 	}
-	if !seen["active"] {
+	if m["active"] == nil {
 		return said, errors.New(`"active" is missing`)
 	}
-	return said, nil
-}
-
-// set decodes one member.
-func (said *introspectionResponse) set(name string, value json.RawMessage) error {
-	switch name {
-	case "active":
-		return json.Unmarshal(value, &said.active)
-	case "sub":
-		return json.Unmarshal(value, &said.sub)
-	case "scope":
-		return json.Unmarshal(value, &said.scope)
-	case "iss":
-		return json.Unmarshal(value, &said.iss)
-	case "token_type":
-		return json.Unmarshal(value, &said.kind)
-	case "token_use":
-		return json.Unmarshal(value, &said.use)
-	case "cnf":
-		said.bound = true
-	case "exp":
-		said.expires = true
-		return json.Unmarshal(value, &said.exp)
-	case "aud": // a string or several (RFC 7519, 4.1.3)
-		if value[0] == '"' {
-			value = slices.Concat([]byte{'['}, value, []byte{']'})
-		}
-		return json.Unmarshal(value, &said.aud)
+	given := func(name string) bool { return m[name] != nil && string(m[name]) != "null" }
+	said.bound, said.expires = given("cnf"), given("exp")
+	if aud := m["aud"]; len(aud) > 0 && aud[0] == '"' { // a string or several (RFC 7519, 4.1.3)
+		m["aud"] = slices.Concat([]byte{'['}, aud, []byte{']'})
 	}
-	return nil
+	for name, into := range map[string]any{"active": &said.active, "sub": &said.sub, "scope": &said.scope, "iss": &said.iss,
+		"token_type": &said.kind, "token_use": &said.use, "exp": &said.exp, "aud": &said.aud} {
+		if err := m.Read(name, into); err != nil {
+			return said, err
+		}
+	}
+	return said, nil
 }
