@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 )
@@ -82,12 +83,7 @@ func (d *Discord) Receive(r *http.Request) (Result, error) {
 }
 
 func (d *Discord) isSigned(message, signature []byte) bool {
-	for _, key := range d.keys {
-		if ed25519.Verify(key, message, signature) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(d.keys, func(key ed25519.PublicKey) bool { return ed25519.Verify(key, message, signature) })
 }
 
 // An interaction describes an interaction type with its name and the response that Discord expects.

@@ -13,6 +13,7 @@ import (
 
 	jsonv2 "github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+	"golang.org/x/net/http/httpguts"
 
 	"github.com/mcpe-gen/mcpe-gen/internal/codec"
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
@@ -202,20 +203,8 @@ func checkPlace(place string) error {
 		}
 		return nil
 	}
-	if !isHeaderName(place) {
+	if !httpguts.ValidHeaderFieldName(place) {
 		return fmt.Errorf("%q is neither a JSON Pointer nor the name of a header", place)
 	}
 	return nil
-}
-
-// isHeaderName reports whether s is a token as defined in RFC 9110.
-func isHeaderName(s string) bool {
-	for i := range len(s) {
-		c := s[i]
-		alphanumeric := 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9'
-		if !alphanumeric && strings.IndexByte("!#$%&'*+-.^_`|~", c) < 0 {
-			return false
-		}
-	}
-	return s != ""
 }

@@ -11,6 +11,8 @@ import (
 	"hash"
 	"net/http"
 	"strings"
+
+	"golang.org/x/net/http/httpguts"
 )
 
 // HMACOptions configures [NewHMAC].
@@ -60,7 +62,7 @@ func NewHMAC(o HMACOptions) (*HMAC, error) {
 	}
 	h := &HMAC{serviceBase: s, o: o, newHash: hashes[o.Hash], decode: encodings[o.Encoding]}
 	switch {
-	case !isHeaderName(o.Header):
+	case !httpguts.ValidHeaderFieldName(o.Header):
 		return nil, fmt.Errorf("ingress: hmac: Header %q is not the name of a header", o.Header)
 	case h.newHash == nil:
 		return nil, fmt.Errorf("ingress: hmac: Hash %v must be SHA-256, SHA-384 or SHA-512", o.Hash)

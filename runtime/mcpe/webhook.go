@@ -6,10 +6,11 @@ import (
 	"fmt"
 	"net/http"
 	"net/textproto"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
+
+	"golang.org/x/net/http/httpguts"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/webhooks/netguard"
 	"github.com/mcpe-gen/mcpe-gen/runtime/mcpe/mcpewire"
@@ -57,10 +58,6 @@ func (p *poster) timeout(h *mcpewire.Handler) time.Duration {
 var reservedHeaders = []string{"Host", "Connection", "Content-Length", "Content-Type", "Transfer-Encoding", "Te", "Trailer", "Upgrade", "Expect",
 	"Keep-Alive", "Proxy-Authorization", "Proxy-Connection", "Forwarded", "Cookie"}
 
-var headerName = regexp.MustCompile("^[!#$%&'*+.^_`|~0-9A-Za-z-]+$")
-
-func isControl(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }
-
 func (p *poster) check(o object, h *mcpewire.Handler, _ bool) (err *refusal) {
 	if h.URL, err = o.text("url"); err != nil {
 		return err
@@ -73,7 +70,7 @@ func (p *poster) check(o object, h *mcpewire.Handler, _ bool) (err *refusal) {
 	}
 	for name, value := range h.Headers {
 		key := textproto.CanonicalMIMEHeaderKey(name)
-		if !headerName.MatchString(name) || strings.ContainsFunc(value, isControl) || slices.Contains(reservedHeaders, key) ||
+		if !httpguts.ValidHeaderFieldName(name) || !httpguts.ValidHeaderFieldValue(value) || slices.Contains(reservedHeaders, key) ||
 			strings.HasPrefix(key, "X-Forwarded-") || strings.HasPrefix(key, "Webhook-") {
 			return invalidField(o.path("headers"), "%.64q may not be set", name)
 		}

@@ -213,3 +213,10 @@ func TestEndpointRefusals(t *testing.T) {
 		t.Errorf("%+v", again)
 	}
 }
+
+// size returns the number of messages that are remembered or being handled.
+func (s *messageSet) size() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.entries)
+}

@@ -114,10 +114,8 @@ func (i *Identity) add(k SigningKey) error {
 	if k.ID == "" {
 		k.ID = thumbprint(k.public())
 	}
-	for _, other := range i.keys {
-		if other.ID == k.ID {
-			return fmt.Errorf("webhook: two signing keys have the id %q", k.ID)
-		}
+	if slices.ContainsFunc(i.keys, func(other SigningKey) bool { return other.ID == k.ID }) {
+		return fmt.Errorf("webhook: two signing keys have the id %q", k.ID)
 	}
 	i.keys = append([]SigningKey{k}, i.keys...)
 	return nil

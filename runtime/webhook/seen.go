@@ -88,10 +88,3 @@ func (s *messageSet) removeOld(now time.Time) {
 		s.next = 0
 	}
 }
-
-// size returns the number of messages that are remembered or being handled.
-func (s *messageSet) size() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return len(s.entries)
-}

@@ -125,13 +125,6 @@ func signedContent(id, stamp string, body []byte) []byte {
 
 // isMessageID reports whether id is a valid webhook-id (OCC-2).
 func isMessageID(id string) bool {
-	if id == "" || len(id) > wire.MaxEventID {
-		return false
-	}
-	for _, c := range []byte(id) {
-		if c <= ' ' || c > '~' {
-			return false
-		}
-	}
-	return true
+	hidden := func(r rune) bool { return r <= ' ' || r > '~' }
+	return id != "" && len(id) <= wire.MaxEventID && !strings.ContainsFunc(id, hidden)
 }
