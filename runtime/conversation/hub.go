@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/mcpe-gen/mcpe-gen/runtime/internal/listeners"
 )
 
 // HubOptions configures a [Hub]. The zero value is ready to use.
@@ -60,9 +62,10 @@ type member struct {
 	capability Capability
 	breaker    breaker
 
-	mu       sync.Mutex
-	lastErr  error
-	inFlight map[*context.CancelFunc]struct{}
+	inFlight listeners.Set[context.CancelFunc]
+
+	mu      sync.Mutex
+	lastErr error
 }
 
 // NewHub returns a hub without servers.
@@ -103,7 +106,7 @@ func (h *Hub) Add(name string, session *mcp.ClientSession, o ServerOptions) erro
 		return fmt.Errorf("%w (%s)", ErrNotDeclared, name)
 	}
 	m := &member{name: name, session: session, options: o, capability: c,
-		breaker: breaker{limit: h.options.MaxTimeouts, rest: h.options.Rest}, inFlight: map[*context.CancelFunc]struct{}{}}
+		breaker: breaker{limit: h.options.MaxTimeouts, rest: h.options.Rest}}
 	h.mu.Lock()
 	old := h.servers[name]
 	h.servers[name] = m
@@ -204,24 +207,8 @@ func (h *Hub) ordered() []*member {
 	})
 }
 
-// track registers a call in flight, which cancel then cancels.
-func (m *member) track(cancel context.CancelFunc) (done func()) {
-	key := &cancel
-	m.mu.Lock()
-	m.inFlight[key] = struct{}{}
-	m.mu.Unlock()
-	return func() {
-		m.mu.Lock()
-		delete(m.inFlight, key)
-		m.mu.Unlock()
-		cancel()
-	}
-}
-
 func (m *member) cancel() {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	for cancel := range m.inFlight {
-		(*cancel)()
+	for cancel := range m.inFlight.All() {
+		cancel()
 	}
 }

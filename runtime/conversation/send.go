@@ -103,8 +103,8 @@ func (h *Hub) ask(ctx context.Context, m *member, method string, msg Message, co
 		msg.RecentHistory = nil
 	}
 	call, cancel := context.WithTimeout(ctx, h.options.Timeout)
-	done := m.track(cancel)
-	defer done()
+	defer cancel()
+	defer m.inFlight.Add(cancel)()
 	a, err := m.exchange(call, method, msg)
 	switch {
 	case err == nil:
