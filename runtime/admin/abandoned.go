@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"cmp"
 	"net/http"
 	"net/url"
 	"strings"
@@ -21,30 +22,22 @@ type abandonedBody struct {
 	Attempt attempt `json:"attempt"`
 }
 
-// abandonedEvents returns a page of the events that were abandoned since the given time. If ok is false, it has written
-// an error response.
-func (h *handler) abandonedEvents(w http.ResponseWriter, r *http.Request, actor string) (p abandonedPage, ok bool) {
-	f, since, until, err := readSince(r.URL.Query())
+// abandonedEvents returns a page of the events that were abandoned since the given time.
+func (h *handler) abandonedEvents(r *http.Request, actor string) (p abandonedPage, err error) {
+	f, since, until, err := readSince(r.URL.Query(), subscriptionFilters...)
 	if err == nil && since.IsZero() {
 		err = badRequest("the query parameter since is missing")
 	}
-	if !h.authorizeOrFail(w, r, actor, attemptsAction(f.Filter)) {
-		return p, false
+	if err := cmp.Or(h.allow(r, actor, attemptsAction(f.Filter)), err); err != nil {
+		return p, err
 	}
-	p.Abandoned = []abandonedBody{}
-	if err == nil {
-		var found []operator.Abandoned
-		found, p.Next, err = h.admin.Abandoned(r.Context(), f.Filter, since, until, f.after, f.limit)
-		for _, a := range found {
-			a.URL = operator.ShownURL(a.URL)
-			p.Abandoned = append(p.Abandoned, abandonedBody{a, shownAttempt(a.Attempt)})
-		}
+	found, next, err := h.admin.Abandoned(r.Context(), f.Filter, since, until, f.after, f.limit)
+	p = abandonedPage{[]abandonedBody{}, next}
+	for _, a := range found {
+		a.URL = operator.ShownURL(a.URL)
+		p.Abandoned = append(p.Abandoned, abandonedBody{a, shownAttempt(a.Attempt)})
 	}
-	if err != nil {
-		h.fail(w, r, "the list", err)
-		return p, false
-	}
-	return p, true
+	return p, err
 }
 
 // attemptsAction returns the action for reading the attempts of all subscriptions that match the filter.
@@ -52,9 +45,9 @@ func attemptsAction(f operator.Filter) Action {
 	return Action{Verb: Attempts, Principal: f.Principal, Event: f.Event, Host: strings.ToLower(f.Host)}
 }
 
-// readSince parses the subscription filters and the time range of a query.
-func readSince(q url.Values, more ...string) (f filter, since, until time.Time, err error) {
-	f, err = readFilter(q, append(append([]string{"since", "until"}, more...), subscriptionFilters...)...)
+// readSince parses the filters in known and the time range of a query.
+func readSince(q url.Values, known ...string) (f filter, since, until time.Time, err error) {
+	f, err = readFilter(q, append([]string{"since", "until"}, known...)...)
 	if err == nil {
 		since, err = readTime("since", q.Get("since"))
 	}

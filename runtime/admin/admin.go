@@ -275,7 +275,7 @@ func (h *handler) authenticateOrFail(w http.ResponseWriter, r *http.Request) (ac
 		return actor, true
 	}
 	if !errors.Is(err, ErrUnauthenticated) {
-		h.forbid(w, r, "authenticate", err)
+		h.fail(w, r, "", h.forbid(r.Context(), "authenticate", err))
 		return "", false
 	}
 	detail := "the operator token is missing: send it as a bearer token, or from a browser as the password of any user"
@@ -292,18 +292,25 @@ func (h *handler) authenticateOrFail(w http.ResponseWriter, r *http.Request) (ac
 // authorizeOrFail authorizes the action. If Authorize rejects it, authorizeOrFail writes an error response and returns
 // false.
 func (h *handler) authorizeOrFail(w http.ResponseWriter, r *http.Request, actor string, a Action) bool {
-	err := h.authorize(r, actor, a)
+	err := h.allow(r, actor, a)
 	if err != nil {
-		h.forbid(w, r, a.Verb, err)
+		h.fail(w, r, "", err)
 	}
 	return err == nil
 }
 
-func (h *handler) forbid(w http.ResponseWriter, r *http.Request, verb Verb, err error) {
-	h.logRefusal(r.Context(), verb, err)
-	h.refuse(w, r, http.StatusForbidden, "forbidden", "this is not allowed")
+// allow authorizes the actions, which a request needs all. It returns errForbidden if Authorize rejects one.
+func (h *handler) allow(r *http.Request, actor string, actions ...Action) error {
+	for _, a := range actions {
+		if err := h.authorize(r, actor, a); err != nil {
+			return h.forbid(r.Context(), a.Verb, err)
+		}
+	}
+	return nil
 }
 
-func (h *handler) logRefusal(ctx context.Context, verb Verb, err error) {
+// forbid logs why a request is rejected, and returns errForbidden.
+func (h *handler) forbid(ctx context.Context, verb Verb, err error) error {
 	h.log.LogAttrs(ctx, slog.LevelInfo, "admin: refused", slog.String("verb", string(verb)), slog.Any("error", err))
+	return errForbidden
 }

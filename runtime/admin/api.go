@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"cmp"
 	_ "embed"
 	"encoding/json"
 	"net/http"
@@ -40,47 +41,62 @@ func (h *handler) api(add adder) {
 			answer(w, http.StatusOK, typeList{h.admin.EventTypes(r.Context()), h.admin.Freshness(r.Context())})
 		}
 	})
-	add("GET", "/api/types/{name}", answering(h.eventType))
-	add("GET", "/api/occurrences", answering(h.findOccurrence))
-	add("GET", "/api/types/{name}/occurrences/{position}", answering(h.occurrenceDetails))
+	add("GET", "/api/types/{name}", reading(h, "the event type", h.eventType, answerOK))
+	add("GET", "/api/occurrences", reading(h, "the occurrence", h.findOccurrence, answerOK))
+	add("GET", "/api/types/{name}/occurrences/{position}", reading(h, "the occurrence", h.occurrenceDetails, answerOK))
 	add("GET", "/api/tail", h.serveTail)
-	add("GET", "/api/subscriptions", answering(h.subscriptions))
-	add("GET", "/api/subscriptions/{id}", func(w http.ResponseWriter, r *http.Request, actor string) {
-		if i, ok := h.subscription(w, r, actor, Show); ok {
-			answer(w, http.StatusOK, withShownURL(i))
-		}
-	})
-	add("GET", "/api/subscriptions/{id}/attempts", func(w http.ResponseWriter, r *http.Request, actor string) {
-		if i, ok := h.subscription(w, r, actor, Attempts); ok {
-			h.attempts(w, r, i.ID)
-		}
-	})
-	add("GET", "/api/subscriptions/{id}/why", answering(h.delayReason))
-	add("GET", "/api/events", answering(h.eventsBetween))
-	add("GET", "/api/latency", answering(h.latencies))
-	add("GET", "/api/endpoints", answering(h.endpoints))
-	add("GET", "/api/connections", answering(h.connections))
-	add("GET", "/api/outbox", answering(h.rejectedEntries))
-	add("GET", "/api/abandoned", answering(h.abandonedEvents))
-	for _, verb := range []Verb{Test, Send, Pause, Unpause, Replay, EndReplay, Resume, End} {
-		add("POST", "/api/subscriptions/{id}/"+string(verb), h.apiAction(verb))
-	}
-	add("POST", "/api/connections/{id}/disconnect", h.apiAction(Disconnect))
-	for _, verb := range []Verb{PutBack, Drop} {
-		add("POST", "/api/outbox/{id}/"+string(verb), h.apiAction(verb))
-	}
-	add("POST", "/api/types/{name}/reopen", h.apiAction(Reopen))
-	add("POST", "/api/revoke", h.apiAction(Revoke))
+	add("GET", "/api/subscriptions", reading(h, "the list", h.subscriptions, answerOK))
+	add("GET", "/api/subscriptions/{id}", h.withSubscription(Show, func(w http.ResponseWriter, _ *http.Request, _ string, i operator.WebhookInfo) {
+		answer(w, http.StatusOK, withShownURL(i))
+	}))
+	add("GET", "/api/subscriptions/{id}/attempts", h.withSubscription(Attempts, h.attempts))
+	add("GET", "/api/subscriptions/{id}/why", reading(h, aSubscription, h.delayReason, answerOK))
+	add("GET", "/api/events", reading(h, "the events", h.eventsBetween, answerOK))
+	add("GET", "/api/latency", reading(h, "the latency", h.latencies, answerOK))
+	add("GET", "/api/endpoints", reading(h, "the list", h.endpoints, answerOK))
+	add("GET", "/api/connections", reading(h, "the list", h.connections, answerOK))
+	add("GET", "/api/outbox", reading(h, "the list", h.rejectedEntries, answerOK))
+	add("GET", "/api/abandoned", reading(h, "the list", h.abandonedEvents, answerOK))
+	addActions(add, "/api", h.apiAction)
 }
 
-// answering returns a page that answers with the value that find returns. If find returns false, it has written an error
-// response.
-func answering[T any](find func(w http.ResponseWriter, r *http.Request, actor string) (T, bool)) page {
-	return func(w http.ResponseWriter, r *http.Request, actor string) {
-		if v, ok := find(w, r, actor); ok {
-			answer(w, http.StatusOK, v)
-		}
+// addActions registers the actions below a path.
+func addActions(add adder, base string, act func(Verb) page) {
+	for _, verb := range []Verb{Test, Send, Pause, Unpause, Replay, EndReplay, Resume, End} {
+		add("POST", base+"/subscriptions/{id}/"+string(verb), act(verb))
 	}
+	add("POST", base+"/connections/{id}/disconnect", act(Disconnect))
+	for _, verb := range []Verb{PutBack, Drop} {
+		add("POST", base+"/outbox/{id}/"+string(verb), act(verb))
+	}
+	add("POST", base+"/types/{name}/reopen", act(Reopen))
+	add("POST", base+"/revoke", act(Revoke))
+}
+
+// reading returns a page that passes the value of find to show. If find fails, it writes an error response about what
+// find reads.
+func reading[T any](h *handler, what string, find func(r *http.Request, actor string) (T, error), show func(w http.ResponseWriter, r *http.Request, actor string, v T)) page {
+	return func(w http.ResponseWriter, r *http.Request, actor string) {
+		v, err := find(r, actor)
+		if err != nil {
+			h.fail(w, r, what, err)
+			return
+		}
+		show(w, r, actor, v)
+	}
+}
+
+// withSubscription returns a page about the subscription in the path. The actor must be authorized for the verb.
+func (h *handler) withSubscription(verb Verb, show func(w http.ResponseWriter, r *http.Request, actor string, i operator.WebhookInfo)) page {
+	find := func(r *http.Request, actor string) (operator.WebhookInfo, error) {
+		return h.subscription(r, actor, verb)
+	}
+	return reading(h, aSubscription, find, show)
+}
+
+// answerOK answers with a value that has been read.
+func answerOK[T any](w http.ResponseWriter, _ *http.Request, _ string, v T) {
+	answer(w, http.StatusOK, v)
 }
 
 func answer(w http.ResponseWriter, status int, v any) {
@@ -136,38 +152,27 @@ func (h *handler) completeID(w http.ResponseWriter, r *http.Request, actor strin
 
 // subscription returns the subscription identified by the path. It authorizes the request first, so unauthorized actors
 // cannot find out whether the subscription exists.
-func (h *handler) subscription(w http.ResponseWriter, r *http.Request, actor string, verb Verb) (i operator.WebhookInfo, ok bool) {
+func (h *handler) subscription(r *http.Request, actor string, verb Verb) (operator.WebhookInfo, error) {
 	a := Action{Verb: verb, Subscription: r.PathValue("id")}
 	i, err := h.admin.Get(r.Context(), a.Subscription)
 	if err == nil {
 		a.Principal, a.Event = i.Principal, i.Event
 	}
-	if !h.authorizeOrFail(w, r, actor, a) {
-		return i, false
-	}
-	if err != nil {
-		h.fail(w, r, aSubscription, err)
-		return i, false
-	}
-	return i, true
+	return i, cmp.Or(h.allow(r, actor, a), err)
 }
 
 // eventType returns the event type specified by the path.
-func (h *handler) eventType(w http.ResponseWriter, r *http.Request, actor string) (t operator.EventTypeInfo, ok bool) {
+func (h *handler) eventType(r *http.Request, actor string) (t operator.EventTypeInfo, err error) {
 	name := r.PathValue("name")
-	if !h.authorizeOrFail(w, r, actor, Action{Verb: ShowType, Event: name}) {
-		return t, false
+	if err := h.allow(r, actor, Action{Verb: ShowType, Event: name}); err != nil {
+		return t, err
 	}
-	t, err := h.admin.EventType(r.Context(), name)
-	if err != nil {
-		h.fail(w, r, "the event type", err)
-		return t, false
-	}
-	return t, true
+	return h.admin.EventType(r.Context(), name)
 }
 
-func (h *handler) attempts(w http.ResponseWriter, r *http.Request, id string) {
-	found, err := h.admin.Attempts(r.Context(), id)
+// attempts answers with the attempts of a subscription.
+func (h *handler) attempts(w http.ResponseWriter, r *http.Request, _ string, i operator.WebhookInfo) {
+	found, err := h.admin.Attempts(r.Context(), i.ID)
 	if err != nil {
 		h.fail(w, r, "the attempts", err)
 		return
@@ -192,7 +197,7 @@ func listed(found []operator.Attempt) []attempt {
 }
 
 func shownAttempt(a operator.Attempt) attempt {
-	return attempt{Attempt: a, TookMs: float64(a.Took.Microseconds()) / 1000}
+	return attempt{Attempt: a, TookMs: milliseconds(a.Took)}
 }
 
 // A typeList is the list of event types.
@@ -321,26 +326,18 @@ func readFilter(q url.Values, known ...string) (f filter, err error) {
 
 func cut(s string) string { return s[:min(len(s), 40)] }
 
-// subscriptions returns a page of subscriptions. If ok is false, it has written an error response.
-func (h *handler) subscriptions(w http.ResponseWriter, r *http.Request, actor string) (p subscriptionPage, ok bool) {
+// subscriptions returns a page of subscriptions.
+func (h *handler) subscriptions(r *http.Request, actor string) (p subscriptionPage, err error) {
 	f, err := readFilter(r.URL.Query(), subscriptionFilters...)
-	if !h.authorizeOrFail(w, r, actor, Action{Verb: ListSubscriptions, Principal: f.Principal, Event: f.Event}) {
-		return p, false
+	if err := cmp.Or(h.allow(r, actor, Action{Verb: ListSubscriptions, Principal: f.Principal, Event: f.Event}), err); err != nil {
+		return p, err
 	}
-	p.Subscriptions = []operator.WebhookInfo{}
-	if err == nil {
-		var found []operator.WebhookInfo
-		found, p.Next, err = h.admin.Find(r.Context(), f.Filter, f.after, f.limit)
-		for _, i := range found {
-			p.Subscriptions = append(p.Subscriptions, withShownURL(i))
-		}
-		p.Freshness = h.admin.Freshness(r.Context())
+	found, next, err := h.admin.Find(r.Context(), f.Filter, f.after, f.limit)
+	p = subscriptionPage{[]operator.WebhookInfo{}, next, h.admin.Freshness(r.Context())}
+	for _, i := range found {
+		p.Subscriptions = append(p.Subscriptions, withShownURL(i))
 	}
-	if err != nil {
-		h.fail(w, r, "the list", err)
-		return p, false
-	}
-	return p, true
+	return p, err
 }
 
 // withShownURL returns i without the parts of the callback URL that may be secret.
@@ -349,34 +346,21 @@ func withShownURL(i operator.WebhookInfo) operator.WebhookInfo {
 	return i
 }
 
-// endpoints returns a page of endpoints, which summarize subscriptions by host, or by URL for a single host. If ok is
-// false, it has written an error response.
-func (h *handler) endpoints(w http.ResponseWriter, r *http.Request, actor string) (p endpointPage, ok bool) {
+// endpoints returns a page of endpoints, which summarize subscriptions by host, or by URL for a single host.
+func (h *handler) endpoints(r *http.Request, actor string) (p endpointPage, err error) {
 	f, err := readFilter(r.URL.Query(), subscriptionFilters...)
-	if !h.authorizeOrFail(w, r, actor, Action{Verb: ListSubscriptions, Principal: f.Principal, Event: f.Event}) {
-		return p, false
+	if err := cmp.Or(h.allow(r, actor, Action{Verb: ListSubscriptions, Principal: f.Principal, Event: f.Event}), err); err != nil {
+		return p, err
 	}
-	p.Endpoints = []operator.Endpoint{}
-	if err == nil {
-		var found []operator.Endpoint
-		found, p.Next, err = h.admin.Endpoints(r.Context(), f.Filter, f.after, f.limit)
-		p.Endpoints, p.Freshness = append(p.Endpoints, found...), h.admin.Freshness(r.Context())
-	}
-	if err != nil {
-		h.fail(w, r, "the list", err)
-		return p, false
-	}
-	return p, true
+	found, next, err := h.admin.Endpoints(r.Context(), f.Filter, f.after, f.limit)
+	return endpointPage{append([]operator.Endpoint{}, found...), next, h.admin.Freshness(r.Context())}, err
 }
 
-func (h *handler) connections(w http.ResponseWriter, r *http.Request, actor string) (p connectionPage, ok bool) {
+// connections returns a page of streams and pollers.
+func (h *handler) connections(r *http.Request, actor string) (p connectionPage, err error) {
 	f, err := readFilter(r.URL.Query(), "principal", "event", "mode")
-	if !h.authorizeOrFail(w, r, actor, Action{Verb: ListConnections, Principal: f.Principal, Event: f.Event}) {
-		return p, false
-	}
-	if err != nil {
-		h.fail(w, r, "the list", err)
-		return p, false
+	if err := cmp.Or(h.allow(r, actor, Action{Verb: ListConnections, Principal: f.Principal, Event: f.Event}), err); err != nil {
+		return p, err
 	}
 	p.Connections = []operator.Connection{}
 	var all []operator.Connection
@@ -391,5 +375,5 @@ func (h *handler) connections(w http.ResponseWriter, r *http.Request, actor stri
 		}
 		p.Connections = append(p.Connections, c)
 	}
-	return p, true
+	return p, nil
 }

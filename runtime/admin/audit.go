@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"maps"
@@ -78,27 +79,18 @@ type auditPage struct {
 // auditFilters lists the query parameters that filter the audit log.
 var auditFilters = []string{"actor", "verb", "subscription", "principal", "event", "eventId", "since"}
 
-// auditLog returns a page of the audit log. If ok is false, it has written an error response.
-func (h *handler) auditLog(w http.ResponseWriter, r *http.Request, actor string) (p auditPage, ok bool) {
+// auditLog returns a page of the audit log.
+func (h *handler) auditLog(r *http.Request, actor string) (p auditPage, err error) {
 	f, before, limit, err := readAudit(r.URL.Query())
-	if !h.authorizeOrFail(w, r, actor, Action{Verb: ListAudit, Subscription: f.Subscription, Principal: f.Principal, Event: f.Event}) {
-		return p, false
+	if err := cmp.Or(h.allow(r, actor, Action{Verb: ListAudit, Subscription: f.Subscription, Principal: f.Principal, Event: f.Event}), err); err != nil {
+		return p, err
 	}
-	var next store.Position
-	if err == nil {
-		p.Entries, next, err = h.admin.Audit(r.Context(), f, before, limit)
-	}
-	if err != nil {
-		h.fail(w, r, "the audit log", err)
-		return p, false
-	}
+	found, next, err := h.admin.Audit(r.Context(), f, before, limit)
+	p.Entries = append([]operator.AuditEntry{}, found...)
 	if next != 0 {
 		p.Next = strconv.FormatUint(uint64(next), 10)
 	}
-	if p.Entries == nil {
-		p.Entries = []operator.AuditEntry{}
-	}
-	return p, true
+	return p, err
 }
 
 // readAudit parses a query of the audit log.
@@ -124,10 +116,8 @@ func readAudit(q url.Values) (f operator.AuditFilter, before store.Position, lim
 
 // auditPages registers the audit log in the console and the API.
 func (h *handler) auditPages(add adder) {
-	add("GET", "/api/audit", answering(h.auditLog))
-	add("GET", "/audit", func(w http.ResponseWriter, r *http.Request, actor string) {
-		if p, ok := h.auditLog(w, r, actor); ok {
-			h.render(w, r, http.StatusOK, "audit.html", view{Title: "Audit", Filter: r.URL.Query(), Audit: p.Entries, More: nextPageURL(r, p.Next)})
-		}
-	})
+	add("GET", "/api/audit", reading(h, "the audit log", h.auditLog, answerOK))
+	add("GET", "/audit", reading(h, "the audit log", h.auditLog, func(w http.ResponseWriter, r *http.Request, _ string, p auditPage) {
+		h.render(w, r, http.StatusOK, "audit.html", view{Title: "Audit", Filter: r.URL.Query(), Audit: p.Entries, More: nextPageURL(r, p.Next)})
+	}))
 }

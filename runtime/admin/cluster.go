@@ -46,7 +46,7 @@ func clusterOf(c operator.Cluster, now time.Time) clusterBody {
 			strings.Join(s.Older, ", "), strings.Join(s.Newer, ", "))
 	}
 	if c.OutboxAge != nil {
-		ms := float64(c.OutboxAge.Microseconds()) / 1000
+		ms := milliseconds(*c.OutboxAge)
 		b.OutboxAgeMs = &ms
 		if *c.OutboxAge > maxWaits {
 			wrong("Events from transactions are waiting in the outbox: appending to a log or reading the outbox fails.")
@@ -55,18 +55,13 @@ func clusterOf(c operator.Cluster, now time.Time) clusterBody {
 	return b
 }
 
-// clusterState returns the state of all processes that share the store. If ok is false, it has written an error
-// response.
-func (h *handler) clusterState(w http.ResponseWriter, r *http.Request, actor string) (b clusterBody, ok bool) {
-	if !h.authorizeOrFail(w, r, actor, Action{Verb: ShowCluster}) {
-		return b, false
+// clusterState returns the state of all processes that share the store.
+func (h *handler) clusterState(r *http.Request, actor string) (b clusterBody, err error) {
+	if err := h.allow(r, actor, Action{Verb: ShowCluster}); err != nil {
+		return b, err
 	}
 	c, err := h.admin.Cluster(r.Context())
-	if err != nil {
-		h.fail(w, r, "the cluster", err)
-		return b, false
-	}
-	return clusterOf(c, time.Now()), true
+	return clusterOf(c, time.Now()), err
 }
 
 // overviewCluster returns the state of the cluster for the overview. It returns nil if the server is not in a cluster
@@ -87,10 +82,8 @@ func (h *handler) overviewCluster(r *http.Request, actor string) (*clusterBody, 
 }
 
 func (h *handler) clusterPages(add adder) {
-	add("GET", "/api/cluster", answering(h.clusterState))
-	add("GET", "/cluster", func(w http.ResponseWriter, r *http.Request, actor string) {
-		if b, ok := h.clusterState(w, r, actor); ok {
-			h.render(w, r, http.StatusOK, "cluster.html", view{Title: "Cluster", Cluster: &b})
-		}
-	})
+	add("GET", "/api/cluster", reading(h, "the cluster", h.clusterState, answerOK))
+	add("GET", "/cluster", reading(h, "the cluster", h.clusterState, func(w http.ResponseWriter, r *http.Request, _ string, b clusterBody) {
+		h.render(w, r, http.StatusOK, "cluster.html", view{Title: "Cluster", Cluster: &b})
+	}))
 }

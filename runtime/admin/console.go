@@ -173,19 +173,11 @@ func (h *handler) static(open func(method, path string, f http.HandlerFunc)) {
 
 func (h *handler) console(add adder) {
 	add("GET", "/{$}", h.overview)
-	add("GET", "/subscriptions", func(w http.ResponseWriter, r *http.Request, actor string) {
-		p, ok := h.subscriptions(w, r, actor)
-		if !ok {
-			return
-		}
+	add("GET", "/subscriptions", reading(h, "the list", h.subscriptions, func(w http.ResponseWriter, r *http.Request, _ string, p subscriptionPage) {
 		h.render(w, r, http.StatusOK, "subscriptions.html", view{Title: "Subscriptions", Filter: r.URL.Query(), Subscriptions: p.Subscriptions, Fresh: p.Freshness, More: nextPageURL(r, p.Next),
 			Query: template.URL(listFilters(r).Encode()), Picked: listFilters(r)}) // Encode escapes it
-	})
-	add("GET", "/endpoints", func(w http.ResponseWriter, r *http.Request, actor string) {
-		p, ok := h.endpoints(w, r, actor)
-		if !ok {
-			return
-		}
+	}))
+	add("GET", "/endpoints", reading(h, "the list", h.endpoints, func(w http.ResponseWriter, r *http.Request, actor string, p endpointPage) {
 		q := r.URL.Query()
 		f, _ := readFilter(q, subscriptionFilters...) // endpoints has validated it
 		v := view{Title: "Endpoints", Filter: q, Endpoints: p.Endpoints, Fresh: p.Freshness, Host: q.Get("host"), Picked: listFilters(r), More: nextPageURL(r, p.Next)}
@@ -207,44 +199,24 @@ func (h *handler) console(add adder) {
 			}
 		}
 		h.render(w, r, http.StatusOK, "endpoints.html", v)
-	})
-	add("GET", "/subscriptions/{id}", func(w http.ResponseWriter, r *http.Request, actor string) {
-		if i, ok := h.subscription(w, r, actor, Show); ok {
-			h.showSubscription(w, r, actor, i, view{})
-		}
-	})
-	add("GET", "/types/{name}", func(w http.ResponseWriter, r *http.Request, actor string) {
-		if t, ok := h.eventType(w, r, actor); ok {
-			h.render(w, r, http.StatusOK, "type.html", view{Title: t.Name, Type: &t})
-		}
-	})
+	}))
+	add("GET", "/subscriptions/{id}", h.withSubscription(Show, h.showSubscription))
+	add("GET", "/types/{name}", reading(h, "the event type", h.eventType, func(w http.ResponseWriter, r *http.Request, _ string, t operator.EventTypeInfo) {
+		h.render(w, r, http.StatusOK, "type.html", view{Title: t.Name, Type: &t})
+	}))
 	h.occurrencePages(add)
 	h.windowPages(add)
 	h.auditPages(add)
 	h.clusterPages(add)
 	h.replayPages(add)
 	add("GET", "/tail", h.tailPage)
-	add("GET", "/connections", func(w http.ResponseWriter, r *http.Request, actor string) {
-		p, ok := h.connections(w, r, actor)
-		if !ok {
-			return
-		}
+	add("GET", "/connections", reading(h, "the list", h.connections, func(w http.ResponseWriter, r *http.Request, _ string, p connectionPage) {
 		h.render(w, r, http.StatusOK, "connections.html", view{Title: "Connections", Filter: r.URL.Query(), Connections: p.Connections, Fresh: p.Freshness, More: nextPageURL(r, p.Next)})
-	})
-	for _, verb := range []Verb{Test, Send, Pause, Unpause, Replay, EndReplay, Resume, End} {
-		add("POST", "/subscriptions/{id}/"+string(verb), h.buttonAction(verb))
-	}
-	add("POST", "/connections/{id}/disconnect", h.buttonAction(Disconnect))
-	add("GET", "/outbox", func(w http.ResponseWriter, r *http.Request, actor string) {
-		if p, ok := h.rejectedEntries(w, r, actor); ok {
-			h.render(w, r, http.StatusOK, "outbox.html", view{Title: "Rejected events", Rejected: p.Rejected, More: nextPageURL(r, p.Next)})
-		}
-	})
-	for _, verb := range []Verb{PutBack, Drop} {
-		add("POST", "/outbox/{id}/"+string(verb), h.buttonAction(verb))
-	}
-	add("POST", "/types/{name}/reopen", h.buttonAction(Reopen))
-	add("POST", "/revoke", h.buttonAction(Revoke))
+	}))
+	add("GET", "/outbox", reading(h, "the list", h.rejectedEntries, func(w http.ResponseWriter, r *http.Request, _ string, p rejectedPage) {
+		h.render(w, r, http.StatusOK, "outbox.html", view{Title: "Rejected events", Rejected: p.Rejected, More: nextPageURL(r, p.Next)})
+	}))
+	addActions(add, "", h.buttonAction)
 	add("GET", "/act", h.manyPage)
 	add("POST", "/act", h.actOnMany)
 }
@@ -328,7 +300,8 @@ func (h *handler) tailPage(w http.ResponseWriter, r *http.Request, actor string)
 const maxDetails = 20
 
 // showSubscription shows one subscription, and its attempts if the actor may see them.
-func (h *handler) showSubscription(w http.ResponseWriter, r *http.Request, actor string, i operator.WebhookInfo, v view) {
+func (h *handler) showSubscription(w http.ResponseWriter, r *http.Request, actor string, i operator.WebhookInfo) {
+	v := view{}
 	if h.authorize(r, actor, Action{Verb: Attempts, Subscription: i.ID, Principal: i.Principal, Event: i.Event}) == nil {
 		var err error
 		if v.Attempts, err = h.admin.Attempts(r.Context(), i.ID); err != nil {

@@ -45,7 +45,7 @@ type item struct {
 // must include all=true, so forgetting a filter does no harm.
 func readMany(q url.Values) (m bulkAction, err error) {
 	m.Verb = Verb(cut(q.Get("verb")))
-	f, since, until, err := readSince(q, "verb", "all")
+	f, since, until, err := readSince(q, append([]string{"verb", "all"}, subscriptionFilters...)...)
 	m.Filter, m.Since, m.Until, m.After = f.Filter, since, until, f.after
 	all := q.Get("all")
 	switch {
@@ -324,9 +324,8 @@ func (h *handler) actOnItems(ctx context.Context, r *http.Request, actor, key st
 // actOnItem handles an item if the actor is authorized.
 func (h *handler) actOnItem(ctx context.Context, r *http.Request, actor, key string, m *bulkAction, i *item) outcome {
 	t := task{action: Action{Verb: m.Verb, Subscription: i.ID, Principal: i.Principal, Event: i.Event}, key: key}
-	if err := h.authorize(r, actor, t.action); err != nil {
-		h.logRefusal(ctx, m.Verb, err)
-		return outcome{Status: http.StatusForbidden, Code: "forbidden", Detail: "this is not allowed"}
+	if err := h.allow(r, actor, t.action); err != nil {
+		return h.failureOutcome(ctx, "", err)
 	}
 	if m.Verb == Send {
 		t.request.EventID, t.request.Seen, t.seen = i.Attempt.EventID, formatTime(i.Attempt.At), i.Attempt.At

@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"cmp"
 	"encoding/json"
 	"net/http"
 	"net/url"
@@ -34,8 +35,8 @@ type delivery struct {
 	Attempts []attempt `json:"attempts"`
 }
 
-// findOccurrence searches for an event id. If ok is false, it has written an error response.
-func (h *handler) findOccurrence(w http.ResponseWriter, r *http.Request, actor string) (l occurrenceList, ok bool) {
+// findOccurrence searches for an event id.
+func (h *handler) findOccurrence(r *http.Request, actor string) (l occurrenceList, err error) {
 	q := r.URL.Query()
 	f, err := readFilter(q, "event", "eventId")
 	id := q.Get("eventId")
@@ -46,56 +47,45 @@ func (h *handler) findOccurrence(w http.ResponseWriter, r *http.Request, actor s
 	case id == "" || len(id) > maxEventID:
 		err = badRequest("eventId must have 1 to " + strconv.Itoa(maxEventID) + " bytes")
 	}
-	if !h.authorizeOrFail(w, r, actor, Action{Verb: FindOccurrence, Event: f.Event}) {
-		return l, false
+	if err := cmp.Or(h.allow(r, actor, Action{Verb: FindOccurrence, Event: f.Event}), err); err != nil {
+		return l, err
 	}
-	l.Occurrences = []shownOccurrence{}
-	if err == nil {
-		var found []operator.Occurrence
-		found, l.Whole, err = h.admin.FindOccurrences(r.Context(), f.Event, id)
-		for _, o := range found {
-			o.Data = nil // shown on the occurrence's page
-			l.Occurrences = append(l.Occurrences, h.shownOccurrence(o))
-		}
+	found, whole, err := h.admin.FindOccurrences(r.Context(), f.Event, id)
+	l = occurrenceList{[]shownOccurrence{}, whole}
+	for _, o := range found {
+		o.Data = nil // shown on the occurrence's page
+		l.Occurrences = append(l.Occurrences, h.shownOccurrence(o))
 	}
-	if err != nil {
-		h.fail(w, r, "the occurrence", err)
-		return l, false
-	}
-	return l, true
+	return l, err
 }
 
 // occurrenceDetails returns an occurrence with its deliveries. If the actor may not see the attempts of all
-// subscriptions, the deliveries are omitted. If ok is false, it has written an error response.
-func (h *handler) occurrenceDetails(w http.ResponseWriter, r *http.Request, actor string) (p occurrencePage, ok bool) {
+// subscriptions, the deliveries are omitted.
+func (h *handler) occurrenceDetails(r *http.Request, actor string) (p occurrencePage, err error) {
 	event := r.PathValue("name")
-	if !h.authorizeOrFail(w, r, actor, Action{Verb: ShowOccurrence, Event: event}) {
-		return p, false
-	}
 	f, err := readFilter(r.URL.Query())
-	at, wrong := strconv.ParseUint(r.PathValue("position"), 10, 63)
-	if err == nil && wrong != nil {
-		err = badRequest("a position must be a number")
+	if err := cmp.Or(h.allow(r, actor, Action{Verb: ShowOccurrence, Event: event}), err); err != nil {
+		return p, err
 	}
-	var o operator.Occurrence
-	if err == nil {
-		o, err = h.admin.Occurrence(r.Context(), event, store.Position(at))
-	}
-	p.Deliveries = []delivery{}
-	if err == nil && h.authorize(r, actor, Action{Verb: Attempts, Event: event}) == nil {
-		var found []operator.Delivery
-		found, p.Next, err = h.admin.Deliveries(r.Context(), event, o.Position, f.after, f.limit)
-		for _, d := range found {
-			d.URL = operator.ShownURL(d.URL)
-			p.Deliveries = append(p.Deliveries, delivery{d, listed(d.Attempts)})
-		}
-	}
+	at, err := strconv.ParseUint(r.PathValue("position"), 10, 63)
 	if err != nil {
-		h.fail(w, r, "the occurrence", err)
-		return p, false
+		return p, badRequest("a position must be a number")
 	}
-	p.Occurrence = h.shownOccurrence(o)
-	return p, true
+	o, err := h.admin.Occurrence(r.Context(), event, store.Position(at))
+	if err != nil {
+		return p, err
+	}
+	p = occurrencePage{Occurrence: h.shownOccurrence(o), Deliveries: []delivery{}}
+	if h.authorize(r, actor, Action{Verb: Attempts, Event: event}) != nil {
+		return p, nil
+	}
+	found, next, err := h.admin.Deliveries(r.Context(), event, o.Position, f.after, f.limit)
+	p.Next = next
+	for _, d := range found {
+		d.URL = operator.ShownURL(d.URL)
+		p.Deliveries = append(p.Deliveries, delivery{d, listed(d.Attempts)})
+	}
+	return p, err
 }
 
 // occurrencePages registers the pages of occurrences.
@@ -108,8 +98,9 @@ func (h *handler) occurrencePages(add adder) {
 			}
 			return
 		}
-		l, ok := h.findOccurrence(w, r, actor)
-		if !ok {
+		l, err := h.findOccurrence(r, actor)
+		if err != nil {
+			h.fail(w, r, "the occurrence", err)
 			return
 		}
 		v.Found = &l
@@ -119,14 +110,15 @@ func (h *handler) occurrencePages(add adder) {
 		}
 		h.render(w, r, http.StatusOK, "find.html", v)
 	})
+	details := reading(h, "the occurrence", h.occurrenceDetails, func(w http.ResponseWriter, r *http.Request, _ string, p occurrencePage) {
+		h.render(w, r, http.StatusOK, "occurrence.html", view{Title: "Event " + p.Occurrence.EventID, Occurrence: &p, Payloads: h.payloads, More: nextPageURL(r, p.Next)})
+	})
 	add("GET", "/types/{name}/occurrences/{position}", func(w http.ResponseWriter, r *http.Request, actor string) {
 		if q := r.URL.Query(); !q.Has("limit") {
 			q.Set("limit", strconv.Itoa(maxDetails))
 			r.URL.RawQuery = q.Encode()
 		}
-		if p, ok := h.occurrenceDetails(w, r, actor); ok {
-			h.render(w, r, http.StatusOK, "occurrence.html", view{Title: "Event " + p.Occurrence.EventID, Occurrence: &p, Payloads: h.payloads, More: nextPageURL(r, p.Next)})
-		}
+		details(w, r, actor)
 	})
 }
 

@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"cmp"
 	"net/http"
 	"strconv"
 
@@ -14,33 +15,25 @@ type rejectedPage struct {
 	Next     string              `json:"next,omitempty"`
 }
 
-// rejectedEntries returns a page of rejected outbox entries. If ok is false, it has written an error response.
-func (h *handler) rejectedEntries(w http.ResponseWriter, r *http.Request, actor string) (p rejectedPage, ok bool) {
-	if !h.authorizeOrFail(w, r, actor, Action{Verb: ListOutbox}) {
-		return p, false
-	}
+// rejectedEntries returns a page of rejected outbox entries.
+func (h *handler) rejectedEntries(r *http.Request, actor string) (p rejectedPage, err error) {
 	f, err := readFilter(r.URL.Query())
+	if err := cmp.Or(h.allow(r, actor, Action{Verb: ListOutbox}), err); err != nil {
+		return p, err
+	}
 	var after int64
-	if err == nil && f.after != "" {
+	if f.after != "" {
 		if after, err = strconv.ParseInt(f.after, 10, 64); err != nil {
-			err = badRequest("after is not a page cursor")
+			return p, badRequest("after is not a page cursor")
 		}
 	}
-	if err == nil {
-		p.Rejected, err = h.admin.Rejected(r.Context(), after, f.limit+1)
-	}
-	if err != nil {
-		h.fail(w, r, "the list", err)
-		return p, false
-	}
+	found, err := h.admin.Rejected(r.Context(), after, f.limit+1)
+	p.Rejected = append([]operator.Rejected{}, found...)
 	if len(p.Rejected) > f.limit {
 		p.Rejected = p.Rejected[:f.limit]
 		p.Next = strconv.FormatInt(p.Rejected[f.limit-1].ID, 10)
 	}
-	if p.Rejected == nil {
-		p.Rejected = []operator.Rejected{}
-	}
-	return p, true
+	return p, err
 }
 
 // rejectedID parses the id of an outbox entry.

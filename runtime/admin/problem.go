@@ -69,6 +69,8 @@ func (h *handler) classify(ctx context.Context, what string, err error) (status 
 		return http.StatusConflict, "under_way", what + ": a request to send this event is pending, or another attempt was made since"
 	case errors.As(err, new(unreadable)):
 		return http.StatusConflict, "unreadable", what + ": cannot act on the subscription: " + err.Error()
+	case errors.Is(err, errForbidden):
+		return http.StatusForbidden, "forbidden", err.Error()
 	case errors.Is(err, errRefused):
 		return http.StatusForbidden, "forbidden", what + ": " + err.Error()
 	case errors.Is(err, errShutDown):
@@ -79,6 +81,9 @@ func (h *handler) classify(ctx context.Context, what string, err error) (status 
 	h.log.LogAttrs(ctx, slog.LevelError, "admin: "+what, slog.Any("error", err))
 	return http.StatusInternalServerError, "internal", what + ": internal error, see the log of the server"
 }
+
+// errForbidden is returned for an action that Authorize has rejected.
+var errForbidden = errors.New("this is not allowed")
 
 // errSlow is returned if the body does not arrive in time.
 var errSlow = errors.New("the body did not arrive within " + plain.Duration(bodyTime))

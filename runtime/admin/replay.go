@@ -69,35 +69,30 @@ func (h *handler) replay(ctx context.Context, t *task, result map[string]any) (n
 	return h.admin.Replay(ctx, t.action.Subscription, at.Cursor, at.Last)
 }
 
-// replayBeginning returns the position at which a replay of the subscription would begin. If ok is false, it has
-// written an error response.
-func (h *handler) replayBeginning(w http.ResponseWriter, r *http.Request, actor string) (i operator.WebhookInfo, at operator.Beginning, ok bool) {
-	if i, ok = h.subscription(w, r, actor, Replay); !ok {
-		return i, at, false
-	}
-	p, err := readPoint(r.URL.Query())
-	if err == nil {
-		at, err = h.admin.Locate(r.Context(), i.Event, p)
-	}
-	if err != nil {
-		h.fail(w, r, "replay", err)
-		return i, at, false
-	}
-	return i, at, true
+// previewing returns a page that passes the position at which a replay of the subscription would begin to show.
+func (h *handler) previewing(show func(w http.ResponseWriter, r *http.Request, i operator.WebhookInfo, at operator.Beginning)) page {
+	return h.withSubscription(Replay, func(w http.ResponseWriter, r *http.Request, _ string, i operator.WebhookInfo) {
+		var at operator.Beginning
+		p, err := readPoint(r.URL.Query())
+		if err == nil {
+			at, err = h.admin.Locate(r.Context(), i.Event, p)
+		}
+		if err != nil {
+			h.fail(w, r, "replay", err)
+			return
+		}
+		show(w, r, i, at)
+	})
 }
 
 // replayPages registers the preview of a replay in the API and the console.
 func (h *handler) replayPages(add adder) {
-	add("GET", "/api/subscriptions/{id}/replay", func(w http.ResponseWriter, r *http.Request, actor string) {
-		if _, at, ok := h.replayBeginning(w, r, actor); ok {
-			answer(w, http.StatusOK, at)
-		}
-	})
-	add("GET", "/subscriptions/{id}/replay", func(w http.ResponseWriter, r *http.Request, actor string) {
-		if i, at, ok := h.replayBeginning(w, r, actor); ok {
-			i = withShownURL(i)
-			until, _ := readTime("until", strings.TrimSpace(r.URL.Query().Get("until"))) // replayBeginning has validated it
-			h.render(w, r, http.StatusOK, "replay.html", view{Title: "Replay of " + i.ID, Subscription: &i, Begins: &at, Until: until})
-		}
-	})
+	add("GET", "/api/subscriptions/{id}/replay", h.previewing(func(w http.ResponseWriter, _ *http.Request, _ operator.WebhookInfo, at operator.Beginning) {
+		answer(w, http.StatusOK, at)
+	}))
+	add("GET", "/subscriptions/{id}/replay", h.previewing(func(w http.ResponseWriter, r *http.Request, i operator.WebhookInfo, at operator.Beginning) {
+		i = withShownURL(i)
+		until, _ := readTime("until", strings.TrimSpace(r.URL.Query().Get("until"))) // readPoint has validated it
+		h.render(w, r, http.StatusOK, "replay.html", view{Title: "Replay of " + i.ID, Subscription: &i, Begins: &at, Until: until})
+	}))
 }

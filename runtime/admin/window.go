@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"cmp"
 	"net/http"
 	"net/url"
 	"strings"
@@ -21,36 +22,21 @@ type happened struct {
 	Data *struct{} `json:"data,omitempty"`
 }
 
-// eventsBetween returns a page of the events with timestamps between two times. If ok is false, it has written an error
-// response.
-func (h *handler) eventsBetween(w http.ResponseWriter, r *http.Request, actor string) (p windowPage, ok bool) {
-	q := trimValues(r.URL.Query())
-	f, err := readFilter(q, "event", "since", "until")
-	if !h.authorizeOrFail(w, r, actor, Action{Verb: FindOccurrence, Event: f.Event}) || !h.authorizeOrFail(w, r, actor, Action{Verb: Attempts, Event: f.Event}) {
-		return p, false
-	}
-	var since, until time.Time
-	if err == nil {
-		since, err = readTime("since", q.Get("since"))
-	}
-	if err == nil {
-		until, err = readTime("until", q.Get("until"))
-	}
+// eventsBetween returns a page of the events with timestamps between two times.
+func (h *handler) eventsBetween(r *http.Request, actor string) (p windowPage, err error) {
+	f, since, until, err := readSince(trimValues(r.URL.Query()), "event")
 	if err == nil && since.IsZero() {
 		err = badRequest("since is missing: give " + timetext.Forms)
 	}
-	if err == nil {
-		p.Window, err = h.admin.Between(r.Context(), f.Event, since, until, f.after, f.limit)
+	if err := cmp.Or(h.allow(r, actor, Action{Verb: FindOccurrence, Event: f.Event}, Action{Verb: Attempts, Event: f.Event}), err); err != nil {
+		return p, err
 	}
-	if err != nil {
-		h.fail(w, r, "the events", err)
-		return p, false
-	}
+	p.Window, err = h.admin.Between(r.Context(), f.Event, since, until, f.after, f.limit)
 	p.Occurrences = make([]happened, len(p.Window.Occurrences))
 	for i, o := range p.Window.Occurrences {
 		p.Occurrences[i] = happened{Happened: o}
 	}
-	return p, true
+	return p, err
 }
 
 // trimValues removes white space around query values, which users may have entered in forms.
@@ -86,38 +72,28 @@ func latencyRows(all []operator.Latency) []latencyRow {
 
 func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
-// latencies returns the latencies of endpoints and event types. If ok is false, it has written an error response.
-func (h *handler) latencies(w http.ResponseWriter, r *http.Request, actor string) (b latencyBody, ok bool) {
+// latencies returns the latencies of endpoints and event types.
+func (h *handler) latencies(r *http.Request, actor string) (b latencyBody, err error) {
 	q := r.URL.Query()
 	f, err := readFilter(q, subscriptionFilters...)
 	if err == nil && (q.Has("after") || q.Has("limit")) {
 		err = badRequest("this list is not paginated: leave out after and limit")
 	}
-	if !h.authorizeOrFail(w, r, actor, attemptsAction(f.Filter)) {
-		return b, false
+	if err := cmp.Or(h.allow(r, actor, attemptsAction(f.Filter)), err); err != nil {
+		return b, err
 	}
-	if err == nil {
-		b.LatencySample, err = h.admin.Latency(r.Context(), f.Filter)
-	}
-	if err != nil {
-		h.fail(w, r, "the latency", err)
-		return b, false
-	}
+	b.LatencySample, err = h.admin.Latency(r.Context(), f.Filter)
 	b.Endpoints, b.Types = latencyRows(b.LatencySample.Endpoints), latencyRows(b.LatencySample.Types)
-	return b, true
+	return b, err
 }
 
-// delayReason returns the reason for a subscription's delay. If ok is false, it has written an error response.
-func (h *handler) delayReason(w http.ResponseWriter, r *http.Request, actor string) (d operator.Delay, ok bool) {
-	i, ok := h.subscription(w, r, actor, Attempts)
-	if !ok {
-		return d, false
-	}
-	d, err := h.admin.Why(r.Context(), i.ID)
+// delayReason returns the reason for a subscription's delay.
+func (h *handler) delayReason(r *http.Request, actor string) (d operator.Delay, err error) {
+	i, err := h.subscription(r, actor, Attempts)
 	if err != nil {
-		h.fail(w, r, aSubscription, err)
+		return d, err
 	}
-	return d, err == nil
+	return h.admin.Why(r.Context(), i.ID)
 }
 
 // windowPages registers the pages of events between two times and of latencies.
@@ -133,19 +109,20 @@ func (h *handler) windowPages(add adder) {
 			}
 			return
 		}
-		if p, ok := h.eventsBetween(w, r, actor); ok {
-			// The next page covers the same times, even if the query gave them relative to now.
-			q := r.URL.Query()
-			q.Set("since", formatTime(p.Since))
-			q.Set("until", formatTime(p.Until))
-			r.URL.RawQuery = q.Encode()
-			v.Window, v.More = &p, nextPageURL(r, p.Next)
-			h.render(w, r, http.StatusOK, "events.html", v)
+		p, err := h.eventsBetween(r, actor)
+		if err != nil {
+			h.fail(w, r, "the events", err)
+			return
 		}
+		// The next page covers the same times, even if the query gave them relative to now.
+		q := r.URL.Query()
+		q.Set("since", formatTime(p.Since))
+		q.Set("until", formatTime(p.Until))
+		r.URL.RawQuery = q.Encode()
+		v.Window, v.More = &p, nextPageURL(r, p.Next)
+		h.render(w, r, http.StatusOK, "events.html", v)
 	})
-	add("GET", "/latency", func(w http.ResponseWriter, r *http.Request, actor string) {
-		if b, ok := h.latencies(w, r, actor); ok {
-			h.render(w, r, http.StatusOK, "latency.html", view{Title: "Latency", Filter: r.URL.Query(), Latency: &b})
-		}
-	})
+	add("GET", "/latency", reading(h, "the latency", h.latencies, func(w http.ResponseWriter, r *http.Request, _ string, b latencyBody) {
+		h.render(w, r, http.StatusOK, "latency.html", view{Title: "Latency", Filter: r.URL.Query(), Latency: &b})
+	}))
 }
