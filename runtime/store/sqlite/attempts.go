@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"context"
-	"database/sql"
 	"fmt"
 	"time"
 
@@ -58,24 +57,16 @@ func (t attemptTable) CountAttempts(ctx context.Context) (n int, err error) {
 	return n, err
 }
 
-func (t attemptTable) Crowded(ctx context.Context, bound int) (subscriptions []string, err error) {
-	err = t.s.forEachRow(ctx, func(rows *sql.Rows) error {
-		var subscription string
-		err := rows.Scan(&subscription)
-		subscriptions = append(subscriptions, subscription)
-		return err
-	}, "SELECT subscription FROM attempts GROUP BY subscription HAVING sum(count) > ?", bound)
-	return subscriptions, err
+func (t attemptTable) Crowded(ctx context.Context, bound int) ([]string, error) {
+	return collect(ctx, t.s, func(row scanner) (id string, err error) { return id, row.Scan(&id) },
+		"SELECT subscription FROM attempts GROUP BY subscription HAVING sum(count) > ?", bound)
 }
 
-func (t attemptTable) rows(ctx context.Context, query string, args ...any) (found []attemptlog.Row, err error) {
-	err = t.s.forEachRow(ctx, func(rows *sql.Rows) error {
-		var r attemptlog.Row
-		err := rows.Scan(&r.Sequence, &r.Last, &r.Count)
-		found = append(found, r)
-		return err
+func (t attemptTable) rows(ctx context.Context, query string, args ...any) ([]attemptlog.Row, error) {
+	return collect(ctx, t.s, func(row scanner) (r attemptlog.Row, err error) {
+		err = row.Scan(&r.Sequence, &r.Last, &r.Count)
+		return r, err
 	}, query, args...)
-	return found, err
 }
 
 func (t attemptTable) OldestRows(ctx context.Context, limit int) ([]attemptlog.Row, error) {

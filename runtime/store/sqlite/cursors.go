@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"context"
-	"database/sql"
 	"encoding/json"
 	"fmt"
 
@@ -48,17 +47,14 @@ func (s *Store) PutReceived(ctx context.Context, key string, r clientstore.Recei
 }
 
 // Received implements [clientstore.ReceivedStore].
-func (s *Store) Received(ctx context.Context, key string, after uint64, limit int) (all []clientstore.Received, err error) {
-	err = s.forEachRow(ctx, func(rows *sql.Rows) error {
-		var r clientstore.Received
+func (s *Store) Received(ctx context.Context, key string, after uint64, limit int) ([]clientstore.Received, error) {
+	return collect(ctx, s, func(row scanner) (r clientstore.Received, err error) {
 		var sequence int64
 		var body []byte
-		err := rows.Scan(&sequence, &r.EventID, &body)
+		err = row.Scan(&sequence, &r.EventID, &body)
 		r.Sequence, r.Body = uint64(sequence), body
-		all = append(all, r)
-		return err
+		return r, err
 	}, "SELECT sequence, event_id, body FROM received WHERE key = ? AND sequence > ? ORDER BY sequence LIMIT ?", key, int64(after), max(limit, 0))
-	return all, err
 }
 
 // TakeReceived implements [clientstore.ReceivedStore].

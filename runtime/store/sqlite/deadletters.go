@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"context"
-	"database/sql"
 	"encoding/json"
 	"fmt"
 
@@ -22,21 +21,14 @@ func (s *Store) PutDeadLetter(ctx context.Context, d clientstore.DeadLetter, lim
 	err = s.writer.submit(ctx, func(ctx context.Context, w *session) error {
 		full = false
 		const set = "due = ?, record = ?, data = coalesce(?, x''), meta = coalesce(?, x'')"
-		res, err := w.exec(ctx, "UPDATE dead_letters SET "+set+" WHERE sequence = ? OR ? = 0 AND ? <> '' AND key = ? AND event_id = ?",
+		n, err := w.exec(ctx, "UPDATE dead_letters SET "+set+" WHERE sequence = ? OR ? = 0 AND ? <> '' AND key = ? AND event_id = ?",
 			d.Due, string(record), data, meta, int64(sequence), int64(sequence), d.EventID, d.Key, d.EventID)
-		if err != nil || sequence != 0 {
+		if err != nil || n > 0 || sequence != 0 {
 			return err
 		}
-		if n, err := res.RowsAffected(); err != nil || n > 0 {
-			return err
-		}
-		res, err = w.exec(ctx, `INSERT INTO dead_letters (key, event_id, due, record, data, meta)
+		n, err = w.exec(ctx, `INSERT INTO dead_letters (key, event_id, due, record, data, meta)
 			SELECT ?, ?, ?, ?, coalesce(?, x''), coalesce(?, x'') WHERE (SELECT count(*) FROM dead_letters WHERE key = ?) < ?`,
 			d.Key, d.EventID, d.Due, string(record), data, meta, d.Key, limit)
-		if err != nil {
-			return err
-		}
-		n, err := res.RowsAffected()
 		full = n == 0
 		return err
 	}, nil)
@@ -56,15 +48,14 @@ func (s *Store) DueDeadLetters(ctx context.Context, key string, after uint64, li
 	return s.deadLetters(ctx, "key = ? AND due = 1 AND sequence > ? ORDER BY sequence LIMIT ?", key, int64(min(after, 1<<63-1)), max(limit, 0))
 }
 
-func (s *Store) deadLetters(ctx context.Context, where string, args ...any) (all []clientstore.DeadLetter, err error) {
-	err = s.forEachRow(ctx, func(rows *sql.Rows) error {
+func (s *Store) deadLetters(ctx context.Context, where string, args ...any) ([]clientstore.DeadLetter, error) {
+	return collect(ctx, s, func(row scanner) (d clientstore.DeadLetter, err error) {
 		var sequence int64
 		var due bool
 		var key, id, record string
-		var d clientstore.DeadLetter
 		var data, meta []byte
-		if err := rows.Scan(&sequence, &key, &id, &due, &record, &data, &meta); err != nil {
-			return err
+		if err := row.Scan(&sequence, &key, &id, &due, &record, &data, &meta); err != nil {
+			return d, err
 		}
 		if err := json.Unmarshal([]byte(record), &d); err != nil { // the other columns are enough to retry or delete it
 			d = clientstore.DeadLetter{Key: key, EventID: id, Error: fmt.Sprintf("the record of the dead letter is damaged: %v", err)}
@@ -76,10 +67,8 @@ func (s *Store) deadLetters(ctx context.Context, where string, args ...any) (all
 		if len(meta) > 0 {
 			d.Meta = meta
 		}
-		all = append(all, d)
-		return nil
+		return d, nil
 	}, "SELECT sequence, key, event_id, due, record, data, meta FROM dead_letters WHERE "+where, args...)
-	return all, err
 }
 
 // RetryDeadLetter implements [clientstore.DeadLetterStore].

@@ -2,15 +2,13 @@ package sqlite
 
 import (
 	"context"
-	"database/sql"
-	"errors"
 	"strings"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
 
 // ListSubscriptions implements [engine.Lister].
-func (s *Store) ListSubscriptions(ctx context.Context, after string, limit int, failing bool) (subs []engine.Listed, err error) {
+func (s *Store) ListSubscriptions(ctx context.Context, after string, limit int, failing bool) ([]engine.Listed, error) {
 	where, args := "id > ?", []any{after}
 	if failing {
 		readable := s.box.Readable()
@@ -20,25 +18,16 @@ func (s *Store) ListSubscriptions(ctx context.Context, after string, limit int, 
 			args = append(args, prefix)
 		}
 	}
-	err = s.forEachRow(ctx, func(rows *sql.Rows) error {
-		sub, err := s.scanListed(rows)
-		subs = append(subs, sub)
-		return err
-	}, "SELECT "+subscriptionColumns+" FROM subscriptions WHERE "+where+" ORDER BY id LIMIT ?", append(args, limit)...)
-	return subs, err
+	return collect(ctx, s, s.scanListed, "SELECT "+subscriptionColumns+" FROM subscriptions WHERE "+where+" ORDER BY id LIMIT ?", append(args, limit)...)
 }
 
 // ListSubscription implements [engine.Lister].
-func (s *Store) ListSubscription(ctx context.Context, id string) (engine.Listed, bool, error) {
-	db, err := s.readPool(ctx)
-	if err != nil {
-		return engine.Listed{}, false, err
+func (s *Store) ListSubscription(ctx context.Context, id string) (l engine.Listed, ok bool, err error) {
+	found, err := collect(ctx, s, s.scanListed, "SELECT "+subscriptionColumns+" FROM subscriptions WHERE id = ?", id)
+	if err != nil || len(found) == 0 {
+		return l, false, err
 	}
-	sub, err := s.scanListed(db.QueryRowContext(ctx, "SELECT "+subscriptionColumns+" FROM subscriptions WHERE id = ?", id))
-	if errors.Is(err, sql.ErrNoRows) {
-		return engine.Listed{}, false, nil
-	}
-	return sub, err == nil, classify(err)
+	return found[0], true, nil
 }
 
 // scanListed decodes a row of subscriptionColumns for a list.

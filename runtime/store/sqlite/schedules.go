@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"context"
-	"database/sql"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/internal/scalar"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
@@ -28,45 +27,38 @@ func (s *Store) DeleteSchedule(ctx context.Context, id string) error {
 }
 
 // Schedules implements [engine.Schedules].
-func (s *Store) Schedules(ctx context.Context, after string, limit int) (all []engine.Schedule, err error) {
-	err = s.forEachRow(ctx, func(rows *sql.Rows) error {
-		var v engine.Schedule
+func (s *Store) Schedules(ctx context.Context, after string, limit int) ([]engine.Schedule, error) {
+	return collect(ctx, s, func(row scanner) (v engine.Schedule, err error) {
 		var next int64
 		var record []byte
-		err := rows.Scan(&v.ID, &v.Owner, &next, &record)
+		err = row.Scan(&v.ID, &v.Owner, &next, &record)
 		v.NextRun, v.Record = scalar.Time(next), record
-		all = append(all, v)
-		return err
+		return v, err
 	}, "SELECT id, owner, next_run, record FROM schedules WHERE id > ? ORDER BY id LIMIT ?", after, max(limit, 0))
-	return all, err
 }
 
 // Intake implements [engine.Schedules].
 func (s *Store) Intake(ctx context.Context, in engine.Intake) (dropped map[string]int, err error) {
 	err = s.writer.submit(ctx, func(ctx context.Context, w *session) error {
-		dropped = nil // a retry starts over
+		dropped = map[string]int{} // a retry starts over
+		grown := map[string]bool{}
 		for _, q := range in.Items {
+			grown[q.Schedule] = true
 			_, err := w.exec(ctx, "INSERT INTO queued (schedule, body) SELECT id, ? FROM schedules WHERE id = ?", append([]byte{}, q.Body...), q.Schedule)
 			if err != nil {
 				return err
 			}
 		}
-		if in.Limit > 0 {
-			for _, id := range schedulesOf(in.Items) {
-				res, err := w.exec(ctx, "DELETE FROM queued WHERE schedule = ?1 AND sequence <= (SELECT sequence FROM queued WHERE schedule = ?1 ORDER BY sequence DESC LIMIT 1 OFFSET ?2)", id, in.Limit)
-				if err != nil {
-					return err
-				}
-				n, err := res.RowsAffected()
-				if err != nil {
-					return err
-				}
-				if n > 0 {
-					if dropped == nil {
-						dropped = map[string]int{}
-					}
-					dropped[id] = int(n)
-				}
+		for id := range grown {
+			if in.Limit <= 0 {
+				break
+			}
+			n, err := w.exec(ctx, "DELETE FROM queued WHERE schedule = ?1 AND sequence <= (SELECT sequence FROM queued WHERE schedule = ?1 ORDER BY sequence DESC LIMIT 1 OFFSET ?2)", id, in.Limit)
+			if err != nil {
+				return err
+			}
+			if n > 0 {
+				dropped[id] = int(n)
 			}
 		}
 		if in.Source == "" {
@@ -76,19 +68,6 @@ func (s *Store) Intake(ctx context.Context, in engine.Intake) (dropped map[strin
 		return err
 	}, nil)
 	return dropped, err
-}
-
-// schedulesOf returns the distinct schedule ids of the items.
-func schedulesOf(items []engine.Queued) []string {
-	var ids []string
-	seen := map[string]bool{}
-	for _, q := range items {
-		if !seen[q.Schedule] {
-			seen[q.Schedule] = true
-			ids = append(ids, q.Schedule)
-		}
-	}
-	return ids
 }
 
 // IntakeCursor implements [engine.Schedules].
@@ -104,17 +83,13 @@ func (s *Store) ForgetIntake(ctx context.Context, source string) error {
 }
 
 // Queue implements [engine.Schedules].
-func (s *Store) Queue(ctx context.Context, id string, after uint64, limit int) (all []engine.Queued, err error) {
-	err = s.forEachRow(ctx, func(rows *sql.Rows) error {
-		q := engine.Queued{Schedule: id}
+func (s *Store) Queue(ctx context.Context, id string, after uint64, limit int) ([]engine.Queued, error) {
+	return collect(ctx, s, func(row scanner) (engine.Queued, error) {
 		var sequence int64
 		var body []byte
-		err := rows.Scan(&sequence, &body)
-		q.Sequence, q.Body = uint64(sequence), body
-		all = append(all, q)
-		return err
+		err := row.Scan(&sequence, &body)
+		return engine.Queued{Schedule: id, Sequence: uint64(sequence), Body: body}, err
 	}, "SELECT sequence, body FROM queued WHERE schedule = ? AND sequence > ? ORDER BY sequence LIMIT ?", id, int64(after), max(limit, 0))
-	return all, err
 }
 
 // CountQueued implements [engine.Schedules].

@@ -181,8 +181,7 @@ func (s *Store) Durable() bool { return true }
 // Ping implements [store.Pinger]. It checks that the file can be read and that a write transaction can begin. It does
 // not detect a full disk.
 func (s *Store) Ping(ctx context.Context) error {
-	err := s.forEachRow(ctx, func(*sql.Rows) error { return nil }, "PRAGMA user_version")
-	if err != nil {
+	if _, err := s.queryRow(ctx, "PRAGMA user_version", nil, new(int)); err != nil {
 		return err
 	}
 	return s.writer.submit(ctx, func(context.Context, *session) error { return nil }, nil)
@@ -229,23 +228,28 @@ func (s *Store) readPool(ctx context.Context) (*sql.DB, error) {
 	return s.read, nil
 }
 
-// forEachRow calls f for each row of a query.
-func (s *Store) forEachRow(ctx context.Context, f func(*sql.Rows) error, query string, args ...any) error {
+// A scanner is a row of a query.
+type scanner interface{ Scan(...any) error }
+
+// collect executes a query and calls scan to decode each row.
+func collect[T any](ctx context.Context, s *Store, scan func(scanner) (T, error), query string, args ...any) (all []T, err error) {
 	db, err := s.readPool(ctx)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	rows, err := db.QueryContext(ctx, query, args...)
 	if err != nil {
-		return classify(err)
+		return nil, classify(err)
 	}
 	defer rows.Close()
 	for rows.Next() {
-		if err := f(rows); err != nil {
-			return classify(err)
+		one, err := scan(rows)
+		if err != nil {
+			return nil, classify(err)
 		}
+		all = append(all, one)
 	}
-	return classify(rows.Err())
+	return all, classify(rows.Err())
 }
 
 // queryRow scans the first row of a query into dest. It returns false if the query returns nothing.
@@ -263,11 +267,8 @@ func (s *Store) queryRow(ctx context.Context, query string, args []any, dest ...
 
 // execChange executes a statement that modifies rows, and returns the number of rows that it modified.
 func (s *Store) execChange(ctx context.Context, query string, args ...any) (n int64, err error) {
-	err = s.writer.submit(ctx, func(ctx context.Context, w *session) error {
-		r, err := w.exec(ctx, query, args...)
-		if err == nil {
-			n, err = r.RowsAffected()
-		}
+	err = s.writer.submit(ctx, func(ctx context.Context, w *session) (err error) {
+		n, err = w.exec(ctx, query, args...)
 		return err
 	}, nil)
 	if err != nil {

@@ -55,8 +55,6 @@ func (s *Store) PutSubscription(ctx context.Context, sub store.Subscription) (ui
 	return sub.Revision + 1, nil
 }
 
-type scanner interface{ Scan(...any) error }
-
 // scanSubscription decodes a row of subscriptionColumns. If the record is damaged, it returns the readable fields with
 // the error.
 func (s *Store) scanSubscription(row scanner) (sub store.Subscription, err error) {
@@ -91,26 +89,19 @@ func (s *Store) scanSubscription(row scanner) (sub store.Subscription, err error
 }
 
 // Subscription implements [store.SubscriptionStore].
-func (s *Store) Subscription(ctx context.Context, id string) (store.Subscription, bool, error) {
-	db, err := s.readPool(ctx)
-	if err != nil {
-		return store.Subscription{}, false, err
+func (s *Store) Subscription(ctx context.Context, id string) (sub store.Subscription, ok bool, err error) {
+	found, err := collect(ctx, s, s.scanSubscription, "SELECT "+subscriptionColumns+" FROM subscriptions WHERE id = ?", id)
+	if err != nil || len(found) == 0 {
+		return sub, false, err
 	}
-	sub, err := s.scanSubscription(db.QueryRowContext(ctx, "SELECT "+subscriptionColumns+" FROM subscriptions WHERE id = ?", id))
-	if errors.Is(err, sql.ErrNoRows) {
-		return store.Subscription{}, false, nil
-	}
-	return sub, err == nil, classify(err)
+	return found[0], true, nil
 }
 
 // DeleteSubscription implements [store.SubscriptionStore].
 func (s *Store) DeleteSubscription(ctx context.Context, id string, generation uint64) error {
 	return s.writer.submit(ctx, func(ctx context.Context, w *session) error {
-		r, err := w.exec(ctx, "DELETE FROM subscriptions WHERE id = ? AND generation = ?", id, int64(generation))
-		if err != nil {
-			return err
-		}
-		if n, err := r.RowsAffected(); err != nil || n == 0 {
+		n, err := w.exec(ctx, "DELETE FROM subscriptions WHERE id = ? AND generation = ?", id, int64(generation))
+		if err != nil || n == 0 {
 			return err
 		}
 		_, err = w.exec(ctx, "DELETE FROM attempts WHERE subscription = ?", id)
@@ -121,45 +112,36 @@ func (s *Store) DeleteSubscription(ctx context.Context, id string, generation ui
 // Subscriptions implements [store.SubscriptionStore]. It logs and skips a record that cannot be read, so the server can
 // start. The record remains in the file.
 func (s *Store) Subscriptions(ctx context.Context, after string, limit int) (subs []store.Subscription, err error) {
-	for len(subs) < limit {
-		some, last, full, err := s.readPage(ctx, after, limit-len(subs))
+	for more := true; more && len(subs) < limit; {
+		page, err := collect(ctx, s, s.scanReadable, "SELECT "+subscriptionColumns+" FROM subscriptions WHERE id > ? ORDER BY id LIMIT ?", after, limit-len(subs))
 		if err != nil {
 			return nil, err
 		}
-		if subs = append(subs, some...); !full {
-			break
+		more = len(page) == limit-len(subs)
+		for _, r := range page {
+			if after = r.ID; r.err != nil {
+				s.logger.Error("mcp events: a webhook subscription cannot be read and is skipped", "subscription", r.ID, "error", r.err)
+				continue
+			}
+			subs = append(subs, r.Subscription)
 		}
-		after = last
 	}
 	return subs, nil
 }
 
-// readPage reads up to limit records. It returns the readable records, the id of the last record, and whether more may
-// remain.
-func (s *Store) readPage(ctx context.Context, after string, limit int) (subs []store.Subscription, last string, full bool, err error) {
-	db, err := s.readPool(ctx)
-	if err != nil {
-		return nil, "", false, err
+// A readable is a subscription, or the fields that could be read and why the others could not.
+type readable struct {
+	store.Subscription
+	err error
+}
+
+// scanReadable decodes a row of subscriptionColumns. A damaged record is not an error.
+func (s *Store) scanReadable(row scanner) (r readable, err error) {
+	r.Subscription, r.err = s.scanSubscription(row)
+	if engine.Unreadable(r.err, ErrCorrupt) == "" {
+		return r, r.err
 	}
-	rows, err := db.QueryContext(ctx, "SELECT "+subscriptionColumns+" FROM subscriptions WHERE id > ? ORDER BY id LIMIT ?", after, limit)
-	if err != nil {
-		return nil, "", false, classify(err)
-	}
-	defer rows.Close()
-	read := 0
-	for rows.Next() {
-		sub, err := s.scanSubscription(rows)
-		switch {
-		case err == nil:
-			subs = append(subs, sub)
-		case engine.Unreadable(err, ErrCorrupt) != "":
-			s.logger.Error("mcp events: a webhook subscription cannot be read and is skipped", "subscription", sub.ID, "error", err)
-		default:
-			return nil, "", false, classify(err)
-		}
-		last, read = sub.ID, read+1
-	}
-	return subs, last, read == limit, classify(rows.Err())
+	return r, nil
 }
 
 // CountSubscriptions implements [store.SubscriptionStore].
@@ -198,19 +180,12 @@ func (s *Store) SaveAttempts(ctx context.Context, updates []store.Update, made [
 		kept = nil // apply may run twice
 		for i, u := range updates {
 			p, h := u.Progress, u.Health
-			r, err := w.exec(ctx, "UPDATE subscriptions SET epoch = ?, base = ?, settled = ?, open = ?, upstream = ?, suspended = ?, suspended_after = ?, failed_since = ?, last_delivery = ?, last_error = ?, slow = ?, report = ? WHERE id = ? AND generation = ?",
+			n, err := w.exec(ctx, "UPDATE subscriptions SET epoch = ?, base = ?, settled = ?, open = ?, upstream = ?, suspended = ?, suspended_after = ?, failed_since = ?, last_delivery = ?, last_error = ?, slow = ?, report = ? WHERE id = ? AND generation = ?",
 				int64(p.Epoch), int64(p.Base), settled[i], p.Open, p.Upstream, h.Suspended, scalar.Nanos(h.SuspendedAfter), scalar.Nanos(h.FailedSince), scalar.Nanos(h.LastDeliveryAt), h.LastError, h.Slow, reports[i], u.ID, int64(u.Generation))
 			if err != nil {
 				return err
 			}
-			n, err := r.RowsAffected()
-			if err != nil {
-				return err
-			}
-			if n == 0 {
-				continue
-			}
-			if encoded[i] == nil {
+			if n == 0 || encoded[i] == nil {
 				continue
 			}
 			last := made[i][len(made[i])-1].At

@@ -58,12 +58,17 @@ func (s *session) stmt(ctx context.Context, query string) (*sql.Stmt, error) {
 	return st, err
 }
 
-func (s *session) exec(ctx context.Context, query string, args ...any) (sql.Result, error) {
+// exec executes a statement and returns the number of rows that it modified.
+func (s *session) exec(ctx context.Context, query string, args ...any) (n int64, err error) {
 	st, err := s.stmt(ctx, query)
 	if err != nil {
-		return nil, err
+		return 0, err
 	}
-	return st.ExecContext(ctx, args...)
+	r, err := st.ExecContext(ctx, args...)
+	if err != nil {
+		return 0, err
+	}
+	return r.RowsAffected()
 }
 
 // queryRow scans the first row of a query into dest.
