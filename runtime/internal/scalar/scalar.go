@@ -4,15 +4,20 @@ package scalar
 
 import (
 	"encoding/json"
+	"math"
 	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 )
 
-// Nanos encodes a time as Unix nanoseconds. The zero time is encoded as 0.
+// Nanos encodes a time as Unix nanoseconds. The zero time is encoded as 0. Times after the year 2262, such as the expiry
+// of a token, become the last time that can be encoded.
 func Nanos(t time.Time) int64 {
-	if t.IsZero() {
+	switch {
+	case t.IsZero():
 		return 0
+	case t.After(time.Unix(0, math.MaxInt64)):
+		return math.MaxInt64
 	}
 	return t.UnixNano()
 }

@@ -15,6 +15,10 @@ func TestForms(t *testing.T) {
 	if n := Nanos(at); n != 1_700_000_000_000_000_005 || !Time(n).Equal(at) {
 		t.Errorf("%v is kept as %d and read as %v", at, n, Time(n))
 	}
+	century := at.AddDate(100, 0, 0)
+	if far := Time(Nanos(time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC))); far.Before(century) {
+		t.Errorf("the year 9999 is read as %v", far)
+	}
 	if n := Nanos(time.Time{}); n != 0 || !Time(0).IsZero() {
 		t.Errorf("the zero time is kept as %d and read as %v", n, Time(0))
 	}
