@@ -70,7 +70,7 @@ func (s *Store) TrimAttempts(ctx context.Context, b engine.AttemptBounds, now ti
 type attemptTable struct{ s *Store }
 
 func (t attemptTable) CountAttempts(ctx context.Context) (n int, err error) {
-	err = t.s.query(ctx, func(r pgx.CollectableRow) error { return r.Scan(&n) }, `SELECT coalesce(sum(count), 0)::bigint FROM @.attempts`)
+	_, err = t.s.queryRow(ctx, `SELECT coalesce(sum(count), 0)::bigint FROM @.attempts`, nil, &n)
 	return n, err
 }
 

@@ -15,12 +15,8 @@ import (
 // Load implements [clientstore.CursorStore].
 func (s *Store) Load(ctx context.Context, key string) (saved clientstore.Saved, ok bool, err error) {
 	var cursor, ids []byte
-	err = s.query(ctx, func(r pgx.CollectableRow) error {
-		ok = true
-		return r.Scan(&cursor, &ids)
-	}, `SELECT cursor, event_ids FROM @.cursors WHERE key = $1`, []byte(key))
-	if err != nil || !ok {
-		return clientstore.Saved{}, false, err
+	if ok, err := s.queryRow(ctx, `SELECT cursor, event_ids FROM @.cursors WHERE key = $1`, []any{[]byte(key)}, &cursor, &ids); !ok {
+		return saved, false, err
 	}
 	if err := json.Unmarshal(ids, &saved.EventIDs); err != nil {
 		return clientstore.Saved{}, false, fmt.Errorf("%w: cursor %q: %w", ErrCorrupt, key, err)
@@ -82,12 +78,8 @@ func (s *Store) TakeReceived(ctx context.Context, key string, upTo uint64, saved
 // Callback implements [clientstore.CallbackStore].
 func (s *Store) Callback(ctx context.Context, key string) (cb clientstore.Callback, ok bool, err error) {
 	var secrets, record []byte
-	err = s.query(ctx, func(r pgx.CollectableRow) error {
-		ok = true
-		return r.Scan(&secrets, &record)
-	}, `SELECT secrets, record FROM @.callbacks WHERE key = $1`, []byte(key))
-	if err != nil || !ok {
-		return clientstore.Callback{}, false, err
+	if ok, err := s.queryRow(ctx, `SELECT secrets, record FROM @.callbacks WHERE key = $1`, []any{[]byte(key)}, &secrets, &record); !ok {
+		return cb, false, err
 	}
 	if err := json.Unmarshal(record, &cb); err != nil {
 		return clientstore.Callback{}, false, fmt.Errorf("%w: callback %q: %w", ErrCorrupt, key, err)

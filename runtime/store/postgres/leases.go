@@ -94,7 +94,7 @@ func (s *Store) Leave(ctx context.Context, fence uint64) error {
 
 // Now implements [engine.Shared].
 func (s *Store) Now(ctx context.Context) (now time.Time, err error) {
-	err = s.query(ctx, func(r pgx.CollectableRow) error { return r.Scan(&now) }, `SELECT clock_timestamp()`)
+	_, err = s.queryRow(ctx, `SELECT clock_timestamp()`, nil, &now)
 	return now, err
 }
 

@@ -196,20 +196,17 @@ func (l *Log) knownOldest() store.Position {
 // the entry expires. It returns 0 if all entries are older.
 func (l *Log) findOldest(ctx context.Context, from store.Position, age time.Duration) (first store.Position, fresh time.Time, err error) {
 	asked := time.Now()
-	err = l.s.query(ctx, func(r pgx.CollectableRow) error {
-		var position int64
-		var left float64
-		if err := r.Scan(&position, &left); err != nil {
-			return err
-		}
-		first, fresh = store.Position(position), asked.Add(time.Duration(left*float64(time.Second)))
-		return nil
-	}, `SELECT e.position, extract(epoch FROM e.appended + $3 * interval '1 microsecond' - now.t)::float8
+	var position int64
+	var left float64
+	ok, err := l.s.queryRow(ctx, `SELECT e.position, extract(epoch FROM e.appended + $3 * interval '1 microsecond' - now.t)::float8
 		FROM (SELECT clock_timestamp() AS t) AS now, LATERAL (
 			SELECT position, appended FROM @.entries WHERE log = $1 AND position >= $2
 				AND appended >= now.t - $3 * interval '1 microsecond' ORDER BY position LIMIT 1) AS e`,
-		l.id, int64(from), float64(age.Microseconds()))
-	return first, fresh, err
+		[]any{l.id, int64(from), float64(age.Microseconds())}, &position, &left)
+	if !ok {
+		return 0, fresh, err
+	}
+	return store.Position(position), asked.Add(time.Duration(left * float64(time.Second))), nil
 }
 
 // Read implements [store.EventLog].

@@ -18,9 +18,7 @@ func (s *Store) SaveMark(ctx context.Context, log string, to store.Position) err
 // h is nil.
 func (s *Store) saveMark(ctx context.Context, of engine.Shard, log string, to store.Position, h *engine.ShardFence) error {
 	return s.write(ctx, func(b *pgx.Batch) {
-		if h != nil {
-			s.queueFenceCheck(b, *h)
-		}
+		s.queueFenceCheck(b, h)
 		b.Queue(s.qualify(`INSERT INTO @.marks AS m (log, topic, shard, position) VALUES ($1, $2, $3, $4)
 			ON CONFLICT (log, topic, shard) DO UPDATE SET position = greatest(m.position, excluded.position)`),
 			log, of.Topic, int32(of.Number), int64(to))
@@ -32,12 +30,8 @@ func (s *Store) Mark(ctx context.Context, log string) (store.Position, error) {
 	return s.mark(ctx, engine.Shard{}, log)
 }
 
-func (s *Store) mark(ctx context.Context, of engine.Shard, log string) (to store.Position, err error) {
-	err = s.query(ctx, func(r pgx.CollectableRow) error {
-		var position int64
-		err := r.Scan(&position)
-		to = store.Position(position)
-		return err
-	}, `SELECT position FROM @.marks WHERE log = $1 AND topic = $2 AND shard = $3`, log, of.Topic, int32(of.Number))
-	return to, err
+func (s *Store) mark(ctx context.Context, of engine.Shard, log string) (store.Position, error) {
+	var position int64
+	_, err := s.queryRow(ctx, `SELECT position FROM @.marks WHERE log = $1 AND topic = $2 AND shard = $3`, []any{log, of.Topic, int32(of.Number)}, &position)
+	return store.Position(position), err
 }

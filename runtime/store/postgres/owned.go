@@ -3,19 +3,10 @@ package postgres
 import (
 	"context"
 
-	"github.com/jackc/pgx/v5"
-
 	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store"
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/engine"
 )
-
-// checkFence fences an owner's transaction. It returns an error if h is not current.
-func (s *Store) checkFence(ctx context.Context, tx pgx.Tx, h engine.ShardFence) error {
-	b := &pgx.Batch{}
-	s.queueFenceCheck(b, h)
-	return tx.SendBatch(ctx, b).Close()
-}
 
 // Owned implements [engine.Shared].
 func (s *Store) Owned(h engine.ShardFence) engine.Owned { return ownedShard{s, h} }

@@ -291,9 +291,11 @@ func (s *Store) queueBeginIn(b *pgx.Batch, now incarnation, timeline, lockWait s
 	b.Queue(s.qualify(`SELECT @.begin_write($1, $2, $3, $4)`), now.generation, timeline, s.durable, lockWait)
 }
 
-// queueFenceCheck queues the statement that checks that h is current.
-func (s *Store) queueFenceCheck(b *pgx.Batch, h engine.ShardFence) {
-	b.Queue(s.qualify(`SELECT @.hold($1, $2, $3)`), h.Shard.Topic, int32(h.Shard.Number), int64(h.Fence))
+// queueFenceCheck queues the statement that checks that h is current. For a process that does not use shards, h is nil.
+func (s *Store) queueFenceCheck(b *pgx.Batch, h *engine.ShardFence) {
+	if h != nil {
+		b.Queue(s.qualify(`SELECT @.hold($1, $2, $3)`), h.Shard.Topic, int32(h.Shard.Number), int64(h.Fence))
+	}
 }
 
 // maxRetries is the maximum number of times that a transaction is retried after a conflict.
@@ -361,12 +363,14 @@ func (s *Store) execChange(ctx context.Context, sql string, args ...any) (change
 	return changed && err == nil, err
 }
 
-// transact calls f within a writing transaction. The function f can be called more than once.
-func (s *Store) transact(ctx context.Context, f func(ctx context.Context, tx pgx.Tx) error) error {
+// transact calls f within a writing transaction, which checks that h is current unless h is nil. The function f can be
+// called more than once.
+func (s *Store) transact(ctx context.Context, h *engine.ShardFence, f func(ctx context.Context, tx pgx.Tx) error) error {
 	err := s.callWithRetry(ctx, func(ctx context.Context) error {
 		return pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
 			b := &pgx.Batch{}
 			s.queueBegin(b)
+			s.queueFenceCheck(b, h)
 			if err := tx.SendBatch(ctx, b).Close(); err != nil {
 				return err
 			}
@@ -391,6 +395,15 @@ func (s *Store) query(ctx context.Context, handle func(pgx.CollectableRow) error
 		}
 		return rows.Err()
 	}))
+}
+
+// queryRow scans the only row of a query into dest. It returns false if the query returns nothing.
+func (s *Store) queryRow(ctx context.Context, sql string, args []any, dest ...any) (ok bool, err error) {
+	err = s.query(ctx, func(r pgx.CollectableRow) error {
+		ok = true
+		return r.Scan(dest...)
+	}, sql, args...)
+	return ok && err == nil, err
 }
 
 // collect executes a query and calls row to decode each row. A retry discards the rows of the failed attempt. If the

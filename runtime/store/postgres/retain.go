@@ -25,7 +25,7 @@ const (
 
 // Retain implements [engine.Shared]. A log's limits are those of the latest OpenLog call in any replica.
 func (s *Store) Retain(ctx context.Context, h engine.ShardFence, limit int) (more bool, err error) {
-	if err := s.write(ctx, func(b *pgx.Batch) { s.queueFenceCheck(b, h) }); err != nil {
+	if err := s.write(ctx, func(b *pgx.Batch) { s.queueFenceCheck(b, &h) }); err != nil {
 		return false, err
 	}
 	type due struct{ ID, Kept, UpTo int64 }
@@ -40,7 +40,7 @@ func (s *Store) Retain(ctx context.Context, h engine.ShardFence, limit int) (mor
 		var removed int64
 		done := false
 		err := s.write(ctx, func(b *pgx.Batch) {
-			s.queueFenceCheck(b, h)
+			s.queueFenceCheck(b, &h)
 			// Update the bound first: locking this row serializes the deletion with appends that look up an id.
 			b.Queue(s.qualify(`WITH m AS (SELECT least($2, kept + $3) AS up_to, kept FROM @.logs WHERE id = $1 FOR UPDATE)
 				UPDATE @.logs l SET kept = greatest(l.kept, m.up_to), kept_proof = CASE WHEN m.up_to <= l.kept THEN l.kept_proof

@@ -144,7 +144,7 @@ func (s *Store) resealOnce(ctx context.Context) (left int, done bool, err error)
 			var next []byte
 			var some int
 			mine := false
-			err := s.transact(ctx, func(ctx context.Context, tx pgx.Tx) (err error) {
+			err := s.transact(ctx, nil, func(ctx context.Context, tx pgx.Tx) (err error) {
 				if err := tx.QueryRow(ctx, s.qualify(fmt.Sprintf(`SELECT substring(sealed FROM 1 FOR %d) = $1 FROM @.store`, sealed.PrefixSize)), s.box.Prefix()).Scan(&mine); err != nil || !mine {
 					return err
 				}

@@ -25,7 +25,7 @@ func (s *Store) Sequence(ctx context.Context, h engine.ShardFence, limit int, ch
 	if h.Shard.Topic != engine.OutboxTopic {
 		return engine.Sequenced{}, fmt.Errorf("%w: %v is not the outbox", engine.ErrFenced, h.Shard)
 	}
-	m := mover{outboxDB{s}, h}
+	m := outboxDB{s, &h}
 	return s.outbox.Step(ctx, m, h.Fence, limit, func(ctx context.Context, rows []outbox.Row) (outbox.Settled, error) {
 		return s.outbox.Settle(ctx, m, rows, check)
 	})
@@ -33,21 +33,24 @@ func (s *Store) Sequence(ctx context.Context, h engine.ShardFence, limit int, ch
 
 // Rejected implements [engine.Outbox].
 func (s *Store) Rejected(ctx context.Context, after int64, limit int) ([]operator.Rejected, error) {
-	return s.outbox.Rejected(ctx, outboxDB{s}, after, limit)
+	return s.outbox.Rejected(ctx, outboxDB{s: s}, after, limit)
 }
 
 // PutBack implements [engine.Outbox].
 func (s *Store) PutBack(ctx context.Context, id int64) (bool, error) {
-	return s.outbox.PutBack(ctx, outboxDB{s}, id)
+	return s.outbox.PutBack(ctx, outboxDB{s: s}, id)
 }
 
 // Drop implements [engine.Outbox].
 func (s *Store) Drop(ctx context.Context, id int64) (bool, error) {
-	return s.outbox.Drop(ctx, outboxDB{s}, id)
+	return s.outbox.Drop(ctx, outboxDB{s: s}, id)
 }
 
-// An outboxDB is an [outbox.DB].
-type outboxDB struct{ s *Store }
+// An outboxDB is an [outbox.Mover]. Its writes check that h is current, unless h is nil.
+type outboxDB struct {
+	s *Store
+	h *engine.ShardFence
+}
 
 func (d outboxDB) Read(ctx context.Context, f func(pgx.Rows) error, sql string, args ...any) error {
 	return classify(d.s.callWithRetry(ctx, func(ctx context.Context) error {
@@ -59,13 +62,9 @@ func (d outboxDB) Read(ctx context.Context, f func(pgx.Rows) error, sql string, 
 	}))
 }
 
-func (d outboxDB) Write(ctx context.Context, sql string, args ...any) (int64, error) {
-	return d.write(ctx, func(*pgx.Batch) {}, sql, args)
-}
-
-func (d outboxDB) write(ctx context.Context, before func(b *pgx.Batch), sql string, args []any) (affected int64, err error) {
+func (d outboxDB) Write(ctx context.Context, sql string, args ...any) (affected int64, err error) {
 	err = d.s.write(ctx, func(b *pgx.Batch) {
-		before(b)
+		d.s.queueFenceCheck(b, d.h)
 		b.Queue(sql, args...).Exec(func(done pgconn.CommandTag) error {
 			affected = done.RowsAffected()
 			return nil
@@ -74,20 +73,10 @@ func (d outboxDB) write(ctx context.Context, before func(b *pgx.Batch), sql stri
 	return affected, err
 }
 
-// A mover writes on behalf of the outbox's owner.
-type mover struct {
-	outboxDB
-	h engine.ShardFence
-}
-
-func (m mover) Write(ctx context.Context, sql string, args ...any) (int64, error) {
-	return m.write(ctx, func(b *pgx.Batch) { m.s.queueFenceCheck(b, m.h) }, sql, args)
-}
-
 // Move implements [outbox.Mover]. It appends and deletes rows in one transaction that checks the fence. The transaction
 // also deletes a row with an id that is already retained with different data.
-func (m mover) Move(ctx context.Context, log string, rows []outbox.Row) ([]error, error) {
-	l, err := m.s.findLog(ctx, log)
+func (d outboxDB) Move(ctx context.Context, log string, rows []outbox.Row) ([]error, error) {
+	l, err := d.s.findLog(ctx, log)
 	if err != nil {
 		return nil, err
 	}
@@ -95,12 +84,12 @@ func (m mover) Move(ctx context.Context, log string, rows []outbox.Row) ([]error
 	for i := range rows {
 		group[i], ids[i] = rows[i].Outgoing, rows[i].ID()
 	}
-	done, err := m.s.appendGroup(ctx, l, group, func(b *pgx.Batch) { m.s.queueFenceCheck(b, m.h) }, func(b *pgx.Batch) {
-		b.Queue(m.s.qualify(`DELETE FROM @.outbox WHERE id = ANY ($1)`), ids)
+	done, err := d.s.appendGroup(ctx, l, group, d.h, func(b *pgx.Batch) {
+		b.Queue(d.s.qualify(`DELETE FROM @.outbox WHERE id = ANY ($1)`), ids)
 	})
 	for i := range done {
 		if done[i].Err != nil {
-			m.s.options.Logger.Error("mcp events: an event emitted in a transaction was dropped", "log", l.name, "eventId", group[i].Entry.EventID, "error", done[i].Err)
+			d.s.options.Logger.Error("mcp events: an event emitted in a transaction was dropped", "log", l.name, "eventId", group[i].Entry.EventID, "error", done[i].Err)
 		}
 	}
 	return nil, err
@@ -141,12 +130,12 @@ func (s *Store) AppendGroup(ctx context.Context, log string, group []store.Outgo
 	if err != nil {
 		return nil, err
 	}
-	none := func(*pgx.Batch) {}
-	return s.appendGroup(ctx, l, group, none, none)
+	return s.appendGroup(ctx, l, group, nil, func(*pgx.Batch) {})
 }
 
-// appendGroup appends to a log, in one transaction with the statements queued by before and after.
-func (s *Store) appendGroup(ctx context.Context, l *Log, group []store.Outgoing, before, after func(b *pgx.Batch)) ([]engine.Appended, error) {
+// appendGroup appends to a log, in one transaction with the statements queued by after. The transaction checks that h is
+// current, unless h is nil.
+func (s *Store) appendGroup(ctx context.Context, l *Log, group []store.Outgoing, h *engine.ShardFence, after func(b *pgx.Batch)) ([]engine.Appended, error) {
 	in := newInsert(len(group))
 	for i := range group {
 		r, err := newRow(&group[i].Entry)
@@ -159,7 +148,7 @@ func (s *Store) appendGroup(ctx context.Context, l *Log, group []store.Outgoing,
 		b := &pgx.Batch{}
 		generation, timeline := s.currentIncarnation()
 		s.queueBeginIn(b, generation, timeline, moveLockTimeout.String())
-		before(b)
+		s.queueFenceCheck(b, h)
 		l.queueInsert(b, in, func() {})
 		after(b)
 		return s.pool.SendBatch(ctx, b).Close()

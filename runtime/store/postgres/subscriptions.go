@@ -69,14 +69,9 @@ func (s *Store) put(ctx context.Context, sub store.Subscription, q engine.Quota,
 	if err != nil {
 		return 0, classify(err)
 	}
-	err = s.transact(ctx, func(ctx context.Context, tx pgx.Tx) error {
-		if h != nil {
-			if err := s.checkFence(ctx, tx, *h); err != nil {
-				return err
-			}
-			if sub.Event != h.Shard.Topic || sub.Shard != h.Shard.Number {
-				return fmt.Errorf("%w: it belongs to %v", engine.ErrFenced, engine.Shard{Topic: sub.Event, Number: sub.Shard})
-			}
+	err = s.transact(ctx, h, func(ctx context.Context, tx pgx.Tx) error {
+		if of := (engine.Shard{Topic: sub.Event, Number: sub.Shard}); h != nil && of != h.Shard {
+			return fmt.Errorf("%w: it belongs to %v", engine.ErrFenced, of)
 		}
 		var stored, generation int64
 		err := tx.QueryRow(ctx, s.qualify(`SELECT revision, generation FROM @.subscriptions WHERE id = $1 FOR UPDATE`), sub.ID).Scan(&stored, &generation)
@@ -192,16 +187,11 @@ func (s *Store) listSubscriptions(ctx context.Context, where, after string, limi
 
 // Subscription implements [store.SubscriptionStore].
 func (s *Store) Subscription(ctx context.Context, id string) (sub store.Subscription, ok bool, err error) {
-	found := false
-	err = s.query(ctx, func(r pgx.CollectableRow) (err error) {
-		found = true
-		sub, err = s.scanSubscription(r)
-		return err
-	}, "SELECT "+subscriptionColumns+" FROM @.subscriptions WHERE id = $1", id)
-	if err != nil || !found {
-		return store.Subscription{}, false, err
+	found, err := collect(ctx, s, s.scanSubscription, "SELECT "+subscriptionColumns+" FROM @.subscriptions WHERE id = $1", id)
+	if err != nil || len(found) == 0 {
+		return sub, false, err
 	}
-	return sub, true, nil
+	return found[0], true, nil
 }
 
 // Subscriptions implements [store.SubscriptionStore].
@@ -224,12 +214,7 @@ func (s *Store) delete(ctx context.Context, id string, generation uint64, h *eng
 	if h != nil {
 		where, args = " AND event = $3 AND shard = $4", append(args, h.Shard.Topic, int32(h.Shard.Number))
 	}
-	return s.transact(ctx, func(ctx context.Context, tx pgx.Tx) error {
-		if h != nil {
-			if err := s.checkFence(ctx, tx, *h); err != nil {
-				return err
-			}
-		}
+	return s.transact(ctx, h, func(ctx context.Context, tx pgx.Tx) error {
 		var principal []byte
 		err := tx.QueryRow(ctx, s.qualify(`DELETE FROM @.subscriptions WHERE id = $1 AND generation = $2`+where+` RETURNING principal`), args...).Scan(&principal)
 		if isNoRows(err) {
@@ -275,9 +260,7 @@ func (s *Store) saveProgress(ctx context.Context, updates []store.Update, tried 
 		topic, number = h.Shard.Topic, int32(h.Shard.Number)
 	}
 	err := s.write(ctx, func(b *pgx.Batch) {
-		if h != nil {
-			s.queueFenceCheck(b, *h)
-		}
+		s.queueFenceCheck(b, h)
 		// Lock rows in the order of their ids to prevent deadlocks.
 		b.Queue(s.qualify(`SELECT 1 FROM @.subscriptions WHERE id = ANY ($1) ORDER BY id FOR UPDATE`), u.ids)
 		b.Queue(s.qualify(`UPDATE @.subscriptions s SET epoch = u.epoch, base = u.base, settled = u.settled, open = u.open, upstream = u.upstream, suspended = u.suspended,

@@ -13,15 +13,14 @@ import (
 
 // Verification implements [store.SubscriptionStore].
 func (s *Store) Verification(ctx context.Context, principal, url string) (v store.Verification, ok bool, err error) {
-	err = s.query(ctx, func(r pgx.CollectableRow) error {
-		var at, until int64
-		if err := r.Scan(&v.Method, &at, &until); err != nil {
-			return err
-		}
-		v.Principal, v.URL, v.At, v.Until, ok = principal, url, scalar.Time(at), scalar.Time(until), true
-		return nil
-	}, `SELECT method, at, until FROM @.verifications WHERE principal = $1 AND url = $2`, []byte(principal), []byte(url))
-	return v, ok && err == nil, err
+	var method string
+	var at, until int64
+	ok, err = s.queryRow(ctx, `SELECT method, at, until FROM @.verifications WHERE principal = $1 AND url = $2`,
+		[]any{[]byte(principal), []byte(url)}, &method, &at, &until)
+	if !ok {
+		return v, false, err
+	}
+	return store.Verification{Principal: principal, URL: url, Method: method, At: scalar.Time(at), Until: scalar.Time(until)}, true, nil
 }
 
 // PutVerification implements [store.SubscriptionStore].
@@ -31,7 +30,7 @@ func (s *Store) PutVerification(ctx context.Context, v store.Verification) error
 
 // AdmitVerification implements [engine.Shared].
 func (s *Store) AdmitVerification(ctx context.Context, v store.Verification, q engine.Quota) error {
-	return s.transact(ctx, func(ctx context.Context, tx pgx.Tx) error {
+	return s.transact(ctx, nil, func(ctx context.Context, tx pgx.Tx) error {
 		var fresh bool
 		// xmax is 0 in a row that was inserted, not updated.
 		err := tx.QueryRow(ctx, s.qualify(`INSERT INTO @.verifications (principal, url, method, at, until) VALUES ($1, $2, $3, $4, $5)
@@ -46,7 +45,7 @@ func (s *Store) AdmitVerification(ctx context.Context, v store.Verification, q e
 
 // DeleteVerification implements [store.SubscriptionStore].
 func (s *Store) DeleteVerification(ctx context.Context, principal, url string) error {
-	return s.transact(ctx, func(ctx context.Context, tx pgx.Tx) error {
+	return s.transact(ctx, nil, func(ctx context.Context, tx pgx.Tx) error {
 		tag, err := tx.Exec(ctx, s.qualify(`DELETE FROM @.verifications WHERE principal = $1 AND url = $2`), []byte(principal), []byte(url))
 		if err != nil || tag.RowsAffected() == 0 {
 			return err
@@ -62,7 +61,7 @@ func (s *Store) CountVerifications(ctx context.Context, principal string) (own, 
 
 // SweepVerifications implements [store.SubscriptionStore].
 func (s *Store) SweepVerifications(ctx context.Context, now time.Time, limit int) (removed int, err error) {
-	err = s.transact(ctx, func(ctx context.Context, tx pgx.Tx) error {
+	err = s.transact(ctx, nil, func(ctx context.Context, tx pgx.Tx) error {
 		rows, err := tx.Query(ctx, s.qualify(`WITH gone AS (
 			SELECT principal, url FROM @.verifications v WHERE until > 0 AND until <= $1 AND NOT EXISTS (
 				SELECT 1 FROM @.subscriptions s WHERE s.principal = v.principal AND s.url = v.url)
