@@ -236,7 +236,7 @@ func (e *examination) checkStreams(ctx context.Context) {
 		return info, true
 	}
 	var there bool
-	e.state, there = look(state.Name, func(i *jetstream.StreamInfo) error { return checkRecordStream(&state, &i.Config) })
+	e.state, there = look(state.Name, func(i *jetstream.StreamInfo) error { return s.checkRecordStream(&state, &i.Config) })
 	if e.state == nil {
 		if !there {
 			e.Add(checkup.Warn, "streams", "stream "+state.Name+" does not exist", "run mcpe-jetstream prepare or start a server; or set -namespace")

@@ -52,7 +52,7 @@ func (s *Store) clientRecords(ctx context.Context) (*recordStream, error) {
 	defer unlock()
 	if s.client.Load() == nil {
 		c := s.newRecordStream("c", "b.")
-		if _, err := s.ensureStream(ctx, s.recordStreamConfig(c, "client")); err != nil {
+		if err := s.ensureStream(ctx, s.recordStreamConfig(c, "client")); err != nil {
 			return nil, err
 		}
 		s.client.Store(c)

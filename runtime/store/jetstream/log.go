@@ -200,16 +200,26 @@ func (l *Log) setOptions(o store.LogOptions) bool {
 	return !l.ended
 }
 
+// streamConfig returns the settings that all new streams share.
+func (s *Store) streamConfig(name string) jetstream.StreamConfig {
+	return jetstream.StreamConfig{
+		Name: name, Storage: jetstream.FileStorage, Replicas: s.replicas(), Discard: jetstream.DiscardOld, Retention: jetstream.LimitsPolicy,
+		AllowDirect: true, AllowAtomicPublish: true, MaxBytes: -1, MaxMsgSize: -1, MaxConsumers: -1, Metadata: map[string]string{metaVersion: streamVersion},
+	}
+}
+
+// replicas returns the number of servers that store a stream.
+func (s *Store) replicas() int {
+	if s.o.Single {
+		return 1
+	}
+	return replicaCount
+}
+
 // logConfig returns the configuration of a new stream.
 func (s *Store) logConfig(name, short, stream, token string, o store.LogOptions) jetstream.StreamConfig {
-	c := jetstream.StreamConfig{
-		Name: stream, Storage: jetstream.FileStorage, Replicas: replicaCount, Discard: jetstream.DiscardOld, Retention: jetstream.LimitsPolicy,
-		AllowDirect: true, AllowAtomicPublish: true, DenyPurge: true, MaxMsgsPerSubject: -1, MaxBytes: -1, MaxMsgSize: -1, MaxConsumers: -1,
-		Metadata: map[string]string{metaVersion: streamVersion, metaLog: name},
-	}
-	if s.o.Single {
-		c.Replicas = 1
-	}
+	c := s.streamConfig(stream)
+	c.DenyPurge, c.MaxMsgsPerSubject, c.Metadata[metaLog] = true, -1, name
 	s.setEpoch(&c, short, token)
 	setLimits(&c, o)
 	return c
@@ -251,37 +261,47 @@ func checkVersion(c *jetstream.StreamConfig) error {
 // checkLogStream returns an error if the stream was not created by this package or was modified.
 func (s *Store) checkLogStream(name, short string, info *jetstream.StreamInfo) error {
 	c := &info.Config
-	foreign := func(what string, v any) error {
-		return fmt.Errorf("%w: %s has %s %v", ErrForeign, c.Name, what, v)
-	}
-	want := 1
-	if !s.o.Single {
-		want = replicaCount
-	}
 	subject := s.o.Namespace + ".l." + short + "." + c.Metadata[metaEpoch] + ".*"
-	if err := checkVersion(c); err != nil {
+	if err := s.checkStream(c, subject); err != nil {
 		return err
 	}
 	switch {
 	case c.Metadata[metaLog] != name:
-		return foreign("the log", c.Metadata[metaLog])
-	case c.Metadata[metaEpoch] == "" || len(c.Subjects) != 1 || c.Subjects[0] != subject:
-		return foreign("the subjects", c.Subjects)
-	case c.Storage != jetstream.FileStorage:
-		return foreign("the storage", c.Storage)
-	case c.Retention != jetstream.LimitsPolicy || c.Discard != jetstream.DiscardOld:
-		return foreign("the retention", fmt.Sprint(c.Retention, " ", c.Discard))
-	case c.Mirror != nil || len(c.Sources) > 0:
-		return foreign("a mirror or sources", "")
+		return foreign(c, "the log", c.Metadata[metaLog])
+	case c.Metadata[metaEpoch] == "":
+		return foreign(c, "the subjects", c.Subjects)
 	case c.MaxBytes > 0 || c.MaxMsgSize > 0 || c.MaxMsgsPerSubject > 0 || c.NoAck || c.Sealed || c.DenyDelete || !c.AllowDirect || !c.AllowAtomicPublish ||
 		c.SubjectTransform != nil || c.RePublish == nil || c.RePublish.Source != subject || c.RePublish.HeadersOnly:
-		return foreign("other settings", fmt.Sprintf("than it was made with: MaxBytes %d, MaxMsgSize %d, MaxMsgsPerSubject %d, NoAck %v, Sealed %v, DenyDelete %v, "+
+		return foreign(c, "other settings", fmt.Sprintf("than it was made with: MaxBytes %d, MaxMsgSize %d, MaxMsgsPerSubject %d, NoAck %v, Sealed %v, DenyDelete %v, "+
 			"AllowDirect %v, AllowAtomicPublish %v, RePublish %+v", c.MaxBytes, c.MaxMsgSize, c.MaxMsgsPerSubject, c.NoAck, c.Sealed, c.DenyDelete, c.AllowDirect,
 			c.AllowAtomicPublish, c.RePublish))
-	case c.Replicas != want:
-		return fmt.Errorf("%w: %s is on %d servers, not on %d", ErrReplicas, c.Name, c.Replicas, want)
 	}
 	return nil
+}
+
+// checkStream returns an error if the settings that all streams share have changed.
+func (s *Store) checkStream(c *jetstream.StreamConfig, subject string) error {
+	if err := checkVersion(c); err != nil {
+		return err
+	}
+	switch {
+	case len(c.Subjects) != 1 || c.Subjects[0] != subject:
+		return foreign(c, "the subjects", c.Subjects)
+	case c.Storage != jetstream.FileStorage:
+		return foreign(c, "the storage", c.Storage)
+	case c.Retention != jetstream.LimitsPolicy || c.Discard != jetstream.DiscardOld:
+		return foreign(c, "the retention", fmt.Sprint(c.Retention, " ", c.Discard))
+	case c.Mirror != nil || len(c.Sources) > 0:
+		return foreign(c, "a mirror or sources", "")
+	case c.Replicas != s.replicas():
+		return fmt.Errorf("%w: %s is on %d servers, not on %d", ErrReplicas, c.Name, c.Replicas, s.replicas())
+	}
+	return nil
+}
+
+// foreign returns the error for a stream that has an unexpected setting.
+func foreign(c *jetstream.StreamConfig, what string, v any) error {
+	return fmt.Errorf("%w: %s has %s %v", ErrForeign, c.Name, what, v)
 }
 
 // raftGroup returns the raft group of a stream, or "" without a cluster. A recreated or restored stream has a different

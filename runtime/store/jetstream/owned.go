@@ -219,15 +219,10 @@ func (s *Store) Mark(ctx context.Context, log string) (store.Position, error) {
 }
 
 func (s *Store) mark(ctx context.Context, of engine.Shard, log string) (store.Position, error) {
-	ctx, done, err := s.beginCall(ctx)
-	if err != nil {
-		return 0, err
-	}
-	defer done()
 	mark := markSubject(shardPrefix(of), log)
-	r, err := s.state.read(ctx, true, mark)
+	r, err := s.readProven(ctx, mark)
 	if err != nil {
-		return 0, s.wrapClosed(fmt.Errorf("reading the mark of log %s: %w", log, err))
+		return 0, fmt.Errorf("reading the mark of log %s: %w", log, err)
 	}
 	return position(r.of(mark))
 }

@@ -102,6 +102,17 @@ func (c *recordStream) read(ctx context.Context, proven bool, subjects ...string
 	return r, nil
 }
 
+// readProven reads the last message of each subject of the state, as [recordStream.read] does.
+func (s *Store) readProven(ctx context.Context, subjects ...string) (*reading, error) {
+	ctx, done, err := s.beginCall(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	r, err := s.state.read(ctx, true, subjects...)
+	return r, s.wrapClosed(err)
+}
+
 // readLeader reads subjects without wildcards from the stream's leader. A former leader that has not yet detected its
 // successor can also respond, and the response does not reveal that. A write based on such a response is rejected
 // (JS-16), but a returned result, such as a completed action, can be briefly stale.

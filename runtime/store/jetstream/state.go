@@ -48,20 +48,15 @@ func (s *Store) minGeneration() uint64 {
 
 // recordStreamConfig returns the configuration of a record stream.
 func (s *Store) recordStreamConfig(c *recordStream, kind string) jetstream.StreamConfig {
-	config := jetstream.StreamConfig{
-		Name: c.stream, Subjects: []string{c.prefix + ">"}, Storage: jetstream.FileStorage, Replicas: replicaCount, Discard: jetstream.DiscardOld,
-		Retention: jetstream.LimitsPolicy, AllowDirect: true, AllowAtomicPublish: true, AllowMsgTTL: true, MaxMsgsPerSubject: 1,
-		MaxMsgs: -1, MaxBytes: -1, MaxMsgSize: -1, MaxConsumers: -1, Metadata: map[string]string{metaVersion: streamVersion, metaKind: kind},
-	}
-	if s.o.Single {
-		config.Replicas = 1
-	}
+	config := s.streamConfig(c.stream)
+	config.Subjects, config.AllowMsgTTL, config.MaxMsgsPerSubject, config.MaxMsgs = []string{c.prefix + ">"}, true, 1, -1
+	config.Metadata[metaKind] = kind
 	return config
 }
 
 // ensureStream creates a record stream if it does not exist. It returns an error if an existing stream has a different
 // configuration.
-func (s *Store) ensureStream(ctx context.Context, want jetstream.StreamConfig) (*jetstream.StreamInfo, error) {
+func (s *Store) ensureStream(ctx context.Context, want jetstream.StreamConfig) error {
 	info, err := s.leaderInfo(ctx, want.Name)
 	if apiErrorCode(err) == codeNoStream {
 		if err = s.callAPI(ctx, "STREAM.CREATE."+want.Name, want, nil); err == nil || apiErrorCode(err) == codeNameInUse { // another process created it first
@@ -69,44 +64,31 @@ func (s *Store) ensureStream(ctx context.Context, want jetstream.StreamConfig) (
 		}
 	}
 	if err != nil {
-		return nil, err
+		return err
 	}
-	return info, checkRecordStream(&want, &info.Config)
+	return s.checkRecordStream(&want, &info.Config)
 }
 
 // checkRecordStream returns an error if the stream's configuration has changed.
-func checkRecordStream(want, c *jetstream.StreamConfig) error {
-	foreign := func(what string, v any) error {
-		return fmt.Errorf("%w: %s has %s %v", ErrForeign, c.Name, what, v)
-	}
-	if err := checkVersion(c); err != nil {
+func (s *Store) checkRecordStream(want, c *jetstream.StreamConfig) error {
+	if err := s.checkStream(c, want.Subjects[0]); err != nil {
 		return err
 	}
 	switch {
 	case c.Metadata[metaKind] != want.Metadata[metaKind]:
-		return foreign("metadata", c.Metadata)
-	case len(c.Subjects) != 1 || c.Subjects[0] != want.Subjects[0]:
-		return foreign("the subjects", c.Subjects)
-	case c.Storage != jetstream.FileStorage:
-		return foreign("the storage", c.Storage)
-	case c.Retention != jetstream.LimitsPolicy || c.Discard != jetstream.DiscardOld:
-		return foreign("the retention", fmt.Sprint(c.Retention, " ", c.Discard))
-	case c.Mirror != nil || len(c.Sources) > 0:
-		return foreign("a mirror or sources", "")
+		return foreign(c, "metadata", c.Metadata)
 	case c.MaxMsgsPerSubject != 1 || c.MaxMsgs != want.MaxMsgs || c.MaxAge != want.MaxAge || c.MaxBytes > 0 || c.MaxMsgSize > 0 || !c.AllowMsgTTL || !c.AllowAtomicPublish ||
 		!c.AllowDirect || c.NoAck || c.Sealed || c.DenyDelete || c.DenyPurge || c.SubjectTransform != nil:
-		return foreign("other settings", fmt.Sprintf("than it was made with: MaxMsgsPerSubject %d, MaxMsgs %d, MaxAge %v, MaxBytes %d, MaxMsgSize %d, AllowMsgTTL %v, "+
+		return foreign(c, "other settings", fmt.Sprintf("than it was made with: MaxMsgsPerSubject %d, MaxMsgs %d, MaxAge %v, MaxBytes %d, MaxMsgSize %d, AllowMsgTTL %v, "+
 			"AllowAtomicPublish %v, AllowDirect %v, NoAck %v, Sealed %v, DenyDelete %v, DenyPurge %v", c.MaxMsgsPerSubject, c.MaxMsgs, c.MaxAge, c.MaxBytes,
 			c.MaxMsgSize, c.AllowMsgTTL, c.AllowAtomicPublish, c.AllowDirect, c.NoAck, c.Sealed, c.DenyDelete, c.DenyPurge))
-	case c.Replicas != want.Replicas:
-		return fmt.Errorf("%w: %s is on %d servers, not on %d", ErrReplicas, c.Name, c.Replicas, want.Replicas)
 	}
 	return nil
 }
 
 // setUp creates the stream of the state if it does not exist, and begins or joins the store's generation.
 func (s *Store) setUp(ctx context.Context) error {
-	if _, err := s.ensureStream(ctx, s.recordStreamConfig(s.state, "state")); err != nil {
+	if err := s.ensureStream(ctx, s.recordStreamConfig(s.state, "state")); err != nil {
 		return err
 	}
 	return s.checkGeneration(ctx)
@@ -120,7 +102,7 @@ func (s *Store) checkGeneration(ctx context.Context) error {
 		return err
 	}
 	want := s.recordStreamConfig(s.state, "state")
-	if err := checkRecordStream(&want, &info.Config); err != nil {
+	if err := s.checkRecordStream(&want, &info.Config); err != nil {
 		return err
 	}
 	r, err := s.state.read(ctx, true, generationSubject)
@@ -285,7 +267,7 @@ func (s *Store) watchGeneration() {
 		stream = want.Name
 		var info *jetstream.StreamInfo
 		if info, err = s.leaderInfo(s.life, stream); err == nil {
-			err = checkRecordStream(&want, &info.Config)
+			err = s.checkRecordStream(&want, &info.Config)
 		}
 	}
 	if apiErrorCode(err) == codeNoStream {

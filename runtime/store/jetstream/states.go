@@ -149,15 +149,10 @@ func (s *Store) AddSchema(ctx context.Context, event string, v engine.SchemaVers
 // Retain implements [engine.Shared]. It only checks the fence, because the nats-servers delete entries that exceed a
 // log's limits.
 func (s *Store) Retain(ctx context.Context, h engine.ShardFence, limit int) (more bool, err error) {
-	ctx, done, err := s.beginCall(ctx)
+	subject := holdSubject(h.Shard)
+	r, err := s.readProven(ctx, subject)
 	if err != nil {
 		return false, err
-	}
-	defer done()
-	subject := holdSubject(h.Shard)
-	r, err := s.state.read(ctx, true, subject)
-	if err != nil {
-		return false, s.wrapClosed(err)
 	}
 	is, err := holdOf(r.of(subject))
 	if err == nil && (is.Fence != h.Fence || h.Fence == 0 || h.Shard.Topic != engine.RetentionTopic) {

@@ -363,14 +363,9 @@ func (s *Store) delete(ctx context.Context, id string, generation uint64, h *eng
 
 // Subscription implements [store.SubscriptionStore].
 func (s *Store) Subscription(ctx context.Context, id string) (store.Subscription, bool, error) {
-	ctx, done, err := s.beginCall(ctx)
+	r, err := s.readProven(ctx, subscriptionSubjects(id)...)
 	if err != nil {
 		return store.Subscription{}, false, err
-	}
-	defer done()
-	r, err := s.state.read(ctx, true, recordSubject(shardPattern, id), recordSubject(shardPattern, id)+".*")
-	if err != nil {
-		return store.Subscription{}, false, s.wrapClosed(err)
 	}
 	rec, x, err := findSubscription(r, id)
 	if err != nil || rec.sequence == 0 {
@@ -389,15 +384,10 @@ func (s *Store) CountSubscriptions(ctx context.Context, principal string) (own, 
 }
 
 func (s *Store) countRecords(ctx context.Context, kind, principal string) (own, all int, err error) {
-	ctx, done, err := s.beginCall(ctx)
+	mine, everybodys := counterSubjects(kind, principal)
+	r, err := s.readProven(ctx, mine, everybodys)
 	if err != nil {
 		return 0, 0, err
-	}
-	defer done()
-	mine, everybodys := counterSubjects(kind, principal)
-	r, err := s.state.read(ctx, true, mine, everybodys)
-	if err != nil {
-		return 0, 0, s.wrapClosed(err)
 	}
 	if own, err = counted(r.of(mine)); err == nil {
 		all, err = counted(r.of(everybodys))

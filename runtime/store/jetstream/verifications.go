@@ -28,15 +28,10 @@ func decodeVerification(r record) (v storedVerification, err error) {
 
 // Verification implements [store.SubscriptionStore].
 func (s *Store) Verification(ctx context.Context, principal, url string) (v store.Verification, ok bool, err error) {
-	ctx, done, err := s.beginCall(ctx)
+	subject := "v." + pairToken(principal, url)
+	r, err := s.readProven(ctx, subject)
 	if err != nil {
 		return v, false, err
-	}
-	defer done()
-	subject := "v." + pairToken(principal, url)
-	r, err := s.state.read(ctx, true, subject)
-	if err != nil {
-		return v, false, s.wrapClosed(err)
 	}
 	x := r.of(subject)
 	if !x.exists() {

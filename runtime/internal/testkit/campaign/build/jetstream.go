@@ -84,6 +84,6 @@ var jetStreamMutants = []mutant{
 	{"tail without looks", []change{{js + "follow.go", "	for s.pause(s.o.Poll) {\n", "	for s.pause(s.o.Poll) && s.o.Poll < 0 {\n"}},
 		module("^TestTwoOpeners$"), nil},
 	{"one replica not refused", []change{{js + "log.go",
-		"		return fmt.Errorf(\"%w: %s is on %d servers, not on %d\", ErrReplicas, c.Name, c.Replicas, want)\n", "		return nil\n"}},
+		"		return fmt.Errorf(\"%w: %s is on %d servers, not on %d\", ErrReplicas, c.Name, c.Replicas, s.replicas())\n", "		return nil\n"}},
 		module("^TestForeign$"), nil},
 }

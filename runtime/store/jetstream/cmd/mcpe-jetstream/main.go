@@ -90,9 +90,9 @@ type storeAddress struct {
 	jetstream.Options
 }
 
-// newFlagSet returns a flag set with the flags that all subcommands share. After parsing, the function at returns the
-// address of the selected store.
-func newFlagSet(verb, about string, stderr io.Writer) (fs *flag.FlagSet, at func(env func(string) string) (storeAddress, error)) {
+// newFlagSet returns a flag set with the flags that all subcommands share. The function parse parses the arguments, and
+// returns the address of the selected store. The flag set has already printed an error in the flags.
+func newFlagSet(verb, about string, stderr io.Writer) (fs *flag.FlagSet, parse func(args []string, env func(string) string) (storeAddress, error)) {
 	fs = flag.NewFlagSet(verb, flag.ContinueOnError)
 	fs.SetOutput(stderr)
 	fs.Usage = func() {
@@ -106,8 +106,15 @@ func newFlagSet(verb, about string, stderr io.Writer) (fs *flag.FlagSet, at func
 	ca := fs.String("tlsca", "", "`file` with the CA certificates of the servers")
 	cert := fs.String("tlscert", "", "`file` with the client's certificate, with -tlskey")
 	key := fs.String("tlskey", "", "`file` with the client certificate's key")
-	return fs, func(env func(string) string) (storeAddress, error) {
+	return fs, func(args []string, env func(string) string) (storeAddress, error) {
+		err := fs.Parse(args)
 		p := storeAddress{url: env("NATS_URL"), Options: o}
+		switch {
+		case errors.Is(err, flag.ErrHelp):
+			return p, err
+		case err != nil:
+			return p, usage("%v", err)
+		}
 		switch fs.NArg() {
 		case 0:
 		case 1:
@@ -131,7 +138,6 @@ func newFlagSet(verb, about string, stderr io.Writer) (fs *flag.FlagSet, at func
 			p.Connect = append(p.Connect, nats.ClientCert(*cert, *key))
 		}
 		if text := env("EVENTS_KEY"); text != "" {
-			var err error
 			if p.Key, err = decodeKey(text); err != nil {
 				return p, err
 			}
@@ -161,15 +167,6 @@ func command(ctx context.Context, args []string, env func(string) string, stdout
 	}
 }
 
-// parse parses a verb's flags. The flag set has already printed any error that parse returns.
-func parse(fs *flag.FlagSet, args []string) error {
-	err := fs.Parse(args)
-	if err != nil && !errors.Is(err, flag.ErrHelp) {
-		err = usage("%v", err)
-	}
-	return err
-}
-
 // repeatedFlag is the value of a flag that can be repeated.
 type repeatedFlag []string
 
@@ -181,16 +178,13 @@ func (n *repeatedFlag) Set(s string) error {
 }
 
 func prepare(ctx context.Context, args []string, env func(string) string, stdout, stderr io.Writer) error {
-	fs, at := newFlagSet("prepare", "Create the streams of a store, of the runtime's logs, and of the logs of the named event types, so that servers\nneed no right to create streams. "+
+	fs, parse := newFlagSet("prepare", "Create the streams of a store, of the runtime's logs, and of the logs of the named event types, so that servers\nneed no right to create streams. "+
 		"Existing streams keep their events but get the given limits. Use the limits of\nthe servers' Retention: otherwise the servers change them, which needs the right to update streams.", stderr)
 	var events repeatedFlag
 	fs.Var(&events, "event", "`name` of an event type; can be repeated")
 	age := fs.Duration("max-age", time.Hour, "the types' Retention.MaxAge, 0 for no limit")
 	count := fs.Int("max-count", 10_000, "the types' Retention.MaxCount, 0 for no limit")
-	if err := parse(fs, args); err != nil {
-		return err
-	}
-	p, err := at(env)
+	p, err := parse(args, env)
 	if err != nil {
 		return err
 	}
@@ -219,11 +213,8 @@ func prepare(ctx context.Context, args []string, env func(string) string, stdout
 }
 
 func newLife(ctx context.Context, args []string, env func(string) string, stdout, stderr io.Writer) error {
-	fs, at := newFlagSet("new-life", "Begin a new generation, and a new epoch of every log. Run it after a restore, while no server runs. Clients and webhook\nsubscriptions get truncated and restart at the oldest event.", stderr)
-	if err := parse(fs, args); err != nil {
-		return err
-	}
-	p, err := at(env)
+	_, parse := newFlagSet("new-life", "Begin a new generation, and a new epoch of every log. Run it after a restore, while no server runs. Clients and webhook\nsubscriptions get truncated and restart at the oldest event.", stderr)
+	p, err := parse(args, env)
 	if err != nil {
 		return err
 	}
@@ -241,17 +232,14 @@ func newLife(ctx context.Context, args []string, env func(string) string, stdout
 }
 
 func doctor(ctx context.Context, args []string, env func(string) string, stdout, stderr io.Writer) error {
-	fs, at := newFlagSet("doctor", "Check the nats-servers and streams of a store, and report what is wrong. Writes nothing. Run it as the servers'\nuser, on one of their machines.\n\n"+
+	fs, parse := newFlagSet("doctor", "Check the nats-servers and streams of a store, and report what is wrong. Writes nothing. Run it as the servers'\nuser, on one of their machines.\n\n"+
 		"Exit codes: 0 if nothing fails, 1 if no server answers, 7 if a check fails or, with -strict, warns.", stderr)
 	var monitors repeatedFlag
 	fs.Var(&monitors, "monitor", "`URL` of a nats-server's monitoring, such as http://nats-1:8222; repeat it for each server")
 	lease := fs.Duration("lease", 30*time.Second, "the servers' replicas.Options.Lease")
 	asJSON := fs.Bool("json", false, "write one JSON document")
 	strict := fs.Bool("strict", false, "treat warnings as failures")
-	if err := parse(fs, args); err != nil {
-		return err
-	}
-	p, err := at(env)
+	p, err := parse(args, env)
 	if err != nil {
 		return err
 	}
