@@ -47,7 +47,7 @@ const (
 // queryIfStale queries the store's time if the last result is too old. If the query fails, the old result remains in
 // use.
 func (c *clock) queryIfStale(ctx context.Context) {
-	if c.hasLeaseTime() || !c.querying.TryLock() {
+	if _, known := c.leaseTime(); known || !c.querying.TryLock() {
 		return
 	}
 	defer c.querying.Unlock()
@@ -61,21 +61,17 @@ func (c *clock) queryIfStale(ctx context.Context) {
 	}
 }
 
-// hasLeaseTime reports whether the store's time is known from renewals of the lease.
-func (c *clock) hasLeaseTime() bool {
-	o := c.owner.Load()
-	if o == nil {
-		return false
+// leaseTime returns the store's time and whether it is known from renewals of the lease.
+func (c *clock) leaseTime() (now time.Time, known bool) {
+	if o := c.owner.Load(); o != nil {
+		return o.Now()
 	}
-	_, known := o.Now()
-	return known
+	return now, false
 }
 
 func (c *clock) now() time.Time {
-	if o := c.owner.Load(); o != nil {
-		if now, known := o.Now(); known {
-			return now
-		}
+	if now, known := c.leaseTime(); known {
+		return now
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()

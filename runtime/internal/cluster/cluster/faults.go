@@ -45,23 +45,9 @@ func (i *lastingFault) shouldLog(so bool, now time.Time) bool {
 // OutboxAge implements [Processes].
 func (c *Many) OutboxAge() time.Duration { return time.Duration(c.oldest.Load()) }
 
-// watchFaults checks for faults every second.
-func (c *Many) watchFaults(ctx context.Context) {
-	ticker := time.NewTicker(time.Second)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-			c.checkFaults(ctx)
-		}
-	}
-}
-
 // checkFaults logs each lasting fault once per minute, because a single warning is easily overlooked. Health probes do
-// not report these faults, because the probes of all processes would then fail simultaneously.
-func (c *Many) checkFaults(ctx context.Context) {
+// not report these faults, because the probes of all processes would then fail simultaneously. It never fails.
+func (c *Many) checkFaults(ctx context.Context) error {
 	now := time.Now()
 	tell := func(what string, more ...slog.Attr) { c.o.Logger.LogAttrs(ctx, slog.LevelWarn, what, more...) }
 	fence, owned := c.owner.Status()
@@ -74,4 +60,5 @@ func (c *Many) checkFaults(ctx context.Context) {
 	if age := c.OutboxAge(); c.faults.outbox.shouldLog(owned[engine.OutboxTopic] > 0 && age > maxOutboxAge, now) {
 		tell("mcp events: occurrences wait in the outbox, or may: appending to their logs fails, or looking for them", slog.Duration("oldest", age))
 	}
+	return nil
 }

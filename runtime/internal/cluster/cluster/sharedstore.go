@@ -106,7 +106,9 @@ func (c *Many) Join(w *subscriber.Subscriptions) error {
 	c.stop = stop
 	c.owner.Start(ctx)
 	c.watching.Go(func() { c.notifyNewEpochs(ctx) })
-	c.watching.Go(func() { c.watchFaults(ctx) })
+	c.watching.Go(func() {
+		c.o.Log.Every(ctx, time.Second, "looking for faults", func() error { return c.checkFaults(ctx) })
+	})
 	return nil
 }
 

@@ -4,6 +4,7 @@
 package shard
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -83,22 +84,9 @@ type Owner struct {
 
 // New returns an Owner. Call [Owner.Start] to join the cluster.
 func New(o Options) *Owner {
-	if o.Shards <= 0 {
-		o.Shards = 16
-	}
-	if o.TTL <= 0 {
-		o.TTL = 10 * time.Second
-	}
-	if o.Look <= 0 {
-		o.Look = time.Second
-	}
-	o.Look = min(o.Look, o.TTL/looksPerLease) // a renewal is due after a third of the lease, and happens at a look
-	if o.Clock == nil {
-		o.Clock = System()
-	}
-	if o.Logger == nil {
-		o.Logger = slog.Default()
-	}
+	o.Shards, o.TTL = cmp.Or(o.Shards, 16), cmp.Or(o.TTL, 10*time.Second)
+	o.Look = min(cmp.Or(o.Look, time.Second), o.TTL/looksPerLease) // a renewal is due after a third of the lease, and happens at a look
+	o.Clock, o.Logger = cmp.Or(o.Clock, System()), cmp.Or(o.Logger, slog.Default())
 	if o.Types == nil {
 		o.Types = func() map[string]string { return nil }
 	}
