@@ -22,9 +22,8 @@ func (a *Admin) Abandoned(ctx context.Context, f operator.Filter, since, until t
 	if err != nil {
 		return nil, "", err
 	}
-	l := a.newQuery(ctx)
-	f.Host, limit = strings.ToLower(f.Host), max(limit, 1)
-	l.filter = f
+	l := a.newQuery(ctx, f)
+	limit = max(limit, 1)
 	more := false
 	var failed error
 	add := func(s *subscriptionView) bool {

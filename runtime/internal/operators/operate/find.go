@@ -41,10 +41,12 @@ type query struct {
 	before  map[*topic.Topic]store.Position // entries up to here are late
 }
 
-// newQuery returns a query whose results include all attempts that this process has made before the call.
-func (a *Admin) newQuery(ctx context.Context) *query {
+// newQuery returns a query for the subscriptions that match the filter. Its results include all attempts that this process
+// has made before the call.
+func (a *Admin) newQuery(ctx context.Context, f operator.Filter) *query {
 	a.flush(ctx)
-	return &query{a: a, ctx: ctx, now: a.o.Now(), members: a.members(ctx), since: map[logPosition]time.Time{}, before: map[*topic.Topic]store.Position{}}
+	f.Host = strings.ToLower(f.Host)
+	return &query{a: a, ctx: ctx, now: a.o.Now(), members: a.members(ctx), filter: f, since: map[logPosition]time.Time{}, before: map[*topic.Topic]store.Position{}}
 }
 
 // A subscriptionView is a webhook subscription as a query has read it. WebhookInfo lacks Cursor and WaitingSince until
@@ -211,9 +213,8 @@ func (l *query) visitMatches(after string, most int, found func(s *subscriptionV
 }
 
 func (a *Admin) Find(ctx context.Context, f operator.Filter, after string, limit int) (page []operator.WebhookInfo, next string, err error) {
-	l := a.newQuery(ctx)
-	f.Host, limit = strings.ToLower(f.Host), max(limit, 1)
-	l.filter = f
+	l := a.newQuery(ctx, f)
+	limit = max(limit, 1)
 	var all []subscriptionView
 	if f.Failing {
 		all, next, _, err = l.longestFailing(after, limit)
@@ -329,9 +330,8 @@ func (g *endpointGroup) add(i *subscriptionView) {
 }
 
 func (a *Admin) Endpoints(ctx context.Context, f operator.Filter, after string, limit int) (page []operator.Endpoint, next string, err error) {
-	l := a.newQuery(ctx)
-	f.Host, limit = strings.ToLower(f.Host), max(limit, 1)
-	l.filter = f
+	l := a.newQuery(ctx, f)
+	limit = max(limit, 1)
 	groups := map[string]*endpointGroup{}
 	var names []string // the first names in order, at most limit+1
 	_, err = l.visitMatches("", 0, func(i *subscriptionView) bool {

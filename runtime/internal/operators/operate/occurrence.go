@@ -124,8 +124,7 @@ func (a *Admin) Deliveries(ctx context.Context, event string, p store.Position, 
 	}
 	eventID := e.EventID // e belongs to the log
 	limit = max(limit, 1)
-	l := a.newQuery(ctx)
-	l.filter = operator.Filter{Event: et.Name()}
+	l := a.newQuery(ctx, operator.Filter{Event: et.Name()})
 	more, last, looked := false, after, 0
 	var failed error
 	next, err = l.visitMatches(after, maxScan, func(i *subscriptionView) bool {

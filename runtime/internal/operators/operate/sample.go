@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
@@ -19,8 +18,7 @@ func (a *Admin) sampleAttempts(ctx context.Context, filter operator.Filter, f fu
 	if w == nil {
 		return 0, true, nil
 	}
-	l := a.newQuery(ctx)
-	l.filter = filter
+	l := a.newQuery(ctx, filter)
 	more := false
 	var failed error
 	next, err := l.visitMatches("", maxScan, func(s *subscriptionView) bool {
@@ -84,7 +82,6 @@ func (a *Admin) Latency(ctx context.Context, f operator.Filter) (s operator.Late
 		}
 		return all[name]
 	}
-	f.Host = strings.ToLower(f.Host)
 	s.Subscriptions, s.Whole, err = a.sampleAttempts(ctx, f, func(i *operator.WebhookInfo, made []operator.Attempt) {
 		row := operator.Latency{Host: operator.HostOf(i.URL)}
 		name := row.Host

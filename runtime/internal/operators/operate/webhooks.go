@@ -41,7 +41,7 @@ func (a *Admin) List(ctx context.Context, after string, limit int) ([]operator.W
 	if err != nil {
 		return nil, fmt.Errorf("listing webhook subscriptions: %w", err)
 	}
-	l, all := a.newQuery(ctx), make([]subscriptionView, len(page))
+	l, all := a.newQuery(ctx, operator.Filter{}), make([]subscriptionView, len(page))
 	for i := range page {
 		all[i] = l.viewOf(&page[i])
 	}
@@ -59,7 +59,7 @@ func (a *Admin) findWebhook(ctx context.Context, id string) (s subscriptionView,
 	if w == nil {
 		return s, fault.NotFound("subscription")
 	}
-	l := a.newQuery(ctx)
+	l := a.newQuery(ctx, operator.Filter{})
 	r, ok, err := a.readRecord(ctx, id)
 	if err != nil {
 		return s, err
@@ -91,8 +91,7 @@ func (a *Admin) State(ctx context.Context, id string) (operator.State, error) {
 }
 
 func (a *Admin) Failing(ctx context.Context, limit int) (f operator.Failures, err error) {
-	l := a.newQuery(ctx)
-	l.filter.Failing = true
+	l := a.newQuery(ctx, operator.Filter{Failing: true})
 	all, _, total, err := l.longestFailing("", limit)
 	if err == nil {
 		f.Total = total
