@@ -8,6 +8,7 @@
 package admin
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -160,7 +161,7 @@ func NewHandler(es *server.Server, o Options) (http.Handler, error) {
 	case len(o.Hosts) == 0:
 		return nil, errors.New("admin.NewHandler: Options.Hosts is empty: it must name the hosts that operators use")
 	}
-	h := &handler{admin: es.Admin(), authenticate: o.Authenticate, authorize: o.Authorize, audit: o.Audit, log: o.Logger,
+	h := &handler{admin: es.Admin(), authenticate: o.Authenticate, authorize: o.Authorize, audit: o.Audit, log: cmp.Or(o.Logger, slog.Default()),
 		payloads: o.ShowPayloads}
 	if h.authorize == nil {
 		h.authorize = func(*http.Request, string, Action) error { return nil }
@@ -170,9 +171,6 @@ func NewHandler(es *server.Server, o Options) (http.Handler, error) {
 			return nil, fmt.Errorf("admin.NewHandler: %q in Options.Hosts is not a host or host:port", host)
 		}
 		h.hosts = append(h.hosts, strings.ToLower(host))
-	}
-	if h.log == nil {
-		h.log = slog.Default()
 	}
 	h.guesses.Client = o.ClientAddress
 	h.guesses.Report = func(failures, addresses int, most string) {

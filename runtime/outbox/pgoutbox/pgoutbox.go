@@ -69,9 +69,7 @@ const (
 // on the database, or on an existing schema. Later, it needs SELECT, INSERT, UPDATE and DELETE on the schema's tables.
 func Open(ctx context.Context, connString string, o Options) (_ *Outbox, err error) {
 	o.Schema = cmp.Or(o.Schema, DefaultSchema)
-	if o.Logger == nil {
-		o.Logger = slog.Default()
-	}
+	o.Logger = cmp.Or(o.Logger, slog.Default())
 	o.Connections = cmp.Or(o.Connections, maxConnections)
 	switch {
 	case len(o.Schema) > maxSchema || strings.ContainsAny(o.Schema, "\x00@") || strings.HasPrefix(o.Schema, "pg_"):

@@ -174,9 +174,7 @@ func newStore(o Options) (*Store, error) {
 	s := &Store{o: o, logs: map[string]*Log{}, named: map[string]*Log{}, denied: map[string]time.Time{}}
 	s.o.Namespace = cmp.Or(s.o.Namespace, DefaultNamespace)
 	s.o.Poll = cmp.Or(s.o.Poll, time.Second)
-	if s.log = o.Logger; s.log == nil {
-		s.log = slog.Default()
-	}
+	s.log = cmp.Or(o.Logger, slog.Default())
 	switch {
 	case !namespace.MatchString(s.o.Namespace):
 		return nil, fmt.Errorf("%w: Namespace %q is not 1 to 32 lower-case letters and digits, the first a letter", ErrConfig, s.o.Namespace)

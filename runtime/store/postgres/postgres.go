@@ -194,9 +194,7 @@ func (s *Store) configure() (err error) {
 	o.Poll = cmp.Or(o.Poll, time.Second)
 	o.Connections = cmp.Or(o.Connections, 8)
 	o.Timeout = cmp.Or(o.Timeout, 30*time.Second)
-	if o.Logger == nil {
-		o.Logger = slog.Default()
-	}
+	o.Logger = cmp.Or(o.Logger, slog.Default())
 	s.name, s.schema = o.Schema, pgx.Identifier{o.Schema}.Sanitize()
 	s.outbox.Schema, s.outbox.Logger = s.schema, o.Logger
 	sum := sha256.Sum256([]byte(o.Schema))

@@ -13,6 +13,7 @@
 package sqlite
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -98,9 +99,7 @@ var (
 // Open calls for the same file wait (see [Options.Wait]), even if they use a different path. Errors match [ErrCorrupt],
 // [ErrFull], [ErrKey], [ErrVersion] or [ErrBusy] if applicable.
 func Open(ctx context.Context, path string, o Options) (_ *Store, err error) {
-	if o.Logger == nil {
-		o.Logger = slog.Default()
-	}
+	o.Logger, o.Wait = cmp.Or(o.Logger, slog.Default()), cmp.Or(o.Wait, filelock.DefaultWait)
 	s := &Store{logs: map[string]*Log{}, logger: o.Logger}
 	named := path
 	defer func() {
@@ -113,9 +112,6 @@ func Open(ctx context.Context, path string, o Options) (_ *Store, err error) {
 	}
 	if path, err = resolvePath(path); err != nil {
 		return nil, err
-	}
-	if o.Wait == 0 {
-		o.Wait = filelock.DefaultWait
 	}
 	_, unlocked := os.Stat(path + filelock.Suffix)
 	if s.lock, err = filelock.Acquire(ctx, path, o.Wait); err != nil {
