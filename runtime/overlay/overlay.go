@@ -119,8 +119,9 @@ type handler struct {
 	log       *slog.Logger
 	sessions  sessions
 
+	logged sync.Map // subjects of warnings
+
 	mu      sync.Mutex
-	logged  map[string]bool // by subject
 	tools   map[string]bool // names of the event server's tools
 	toolsAt time.Time
 }
@@ -372,14 +373,7 @@ func (h *handler) toolNames() map[string]bool {
 
 // warnOnce logs a warning unless one about the subject was logged before. The subjects must be few.
 func (h *handler) warnOnce(ctx context.Context, subject, text string, args ...any) {
-	h.mu.Lock()
-	if h.logged == nil {
-		h.logged = map[string]bool{}
-	}
-	known := h.logged[subject]
-	h.logged[subject] = true
-	h.mu.Unlock()
-	if !known {
+	if _, known := h.logged.LoadOrStore(subject, true); !known {
 		h.log.WarnContext(ctx, text, args...)
 	}
 }

@@ -33,6 +33,7 @@ type Outlet struct {
 // notifications that the SDK does not support, and the capabilities that adapters advertise.
 type Hub struct {
 	replies sync.Map // text → *reply
+	serving sync.Map // protocols
 	held    heldCalls
 
 	advertised advertisement
@@ -41,7 +42,6 @@ type Hub struct {
 	sessions  map[string]*Outlet
 	listeners map[listenerKey][]*Outlet
 	keys      []string
-	serving   map[string]bool // by protocol
 
 	opened   listeners.Set[func(Outlet)]
 	notified listeners.Set[registration]
@@ -59,24 +59,14 @@ type registration struct {
 // Claim registers that an adapter serves a protocol on the server. It returns an error if the protocol has already been
 // claimed, because the methods, tools and middleware of the first adapter cannot be removed.
 func (h *Hub) Claim(protocol string) error {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.serving[protocol] {
+	if _, served := h.serving.LoadOrStore(protocol, true); served {
 		return fmt.Errorf("this server already serves %s: use what the first call returned, or make another server", protocol)
 	}
-	if h.serving == nil {
-		h.serving = map[string]bool{}
-	}
-	h.serving[protocol] = true
 	return nil
 }
 
 // Release removes the claim of an adapter that could not be created.
-func (h *Hub) Release(protocol string) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	delete(h.serving, protocol)
-}
+func (h *Hub) Release(protocol string) { h.serving.Delete(protocol) }
 
 // OpenOutlet registers an outlet until closed is called. It replaces an earlier outlet of the same session.
 func (h *Hub) OpenOutlet(o Outlet) (closed func()) {
