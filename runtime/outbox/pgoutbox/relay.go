@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -74,17 +75,11 @@ func (r *relay) checkCurrent(ctx context.Context, h engine.ShardFence) error {
 	if err != nil {
 		return err
 	}
-	for _, replica := range c.Replicas {
-		if replica.Fence != h.Fence {
-			continue
-		}
-		for _, held := range c.Shards {
-			if held == h {
-				return nil
-			}
-		}
+	leased := slices.ContainsFunc(c.Replicas, func(r engine.Replica) bool { return r.Fence == h.Fence })
+	if !leased || !slices.Contains(c.Shards, h) {
+		return fmt.Errorf("%w: %v", engine.ErrFenced, h.Shard)
 	}
-	return fmt.Errorf("%w: %v", engine.ErrFenced, h.Shard)
+	return nil
 }
 
 // claimRows acquires the lock and returns the rows that are still in the outbox.

@@ -3,6 +3,7 @@ package letters
 
 import (
 	"bytes"
+	"cmp"
 	"slices"
 
 	"github.com/mcpe-gen/mcpe-gen/runtime/store/clientstore"
@@ -94,13 +95,5 @@ func (l *List) Delete(sequence uint64) bool {
 func (l *List) Clone() List { return List{Last: l.Last, Letters: slices.Clone(l.Letters)} }
 
 func (l *List) find(sequence uint64) (int, bool) {
-	return slices.BinarySearchFunc(l.Letters, sequence, func(d clientstore.DeadLetter, sequence uint64) int {
-		switch {
-		case d.Sequence < sequence:
-			return -1
-		case d.Sequence > sequence:
-			return 1
-		}
-		return 0
-	})
+	return slices.BinarySearchFunc(l.Letters, sequence, func(d clientstore.DeadLetter, sequence uint64) int { return cmp.Compare(d.Sequence, sequence) })
 }
