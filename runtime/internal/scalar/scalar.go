@@ -4,6 +4,7 @@ package scalar
 
 import (
 	"encoding/json"
+	"fmt"
 	"math"
 	"time"
 
@@ -86,6 +87,20 @@ func ParseReport(text string) (r *store.Report, err error) {
 	}
 	err = json.Unmarshal([]byte(text), &r)
 	return r, err
+}
+
+// ParseInto sets the fields of a subscription that [Spans], [Requests] and [Report] have encoded.
+func ParseInto(sub *store.Subscription, settled, requests, report string) (err error) {
+	if sub.Progress.Settled, err = ParseSpans(settled); err != nil {
+		return fmt.Errorf("positions of %s: %w", sub.ID, err)
+	}
+	if sub.Requests, err = ParseRequests(requests); err != nil {
+		return fmt.Errorf("requests of %s: %w", sub.ID, err)
+	}
+	if sub.Report, err = ParseReport(report); err != nil {
+		return fmt.Errorf("report of %s: %w", sub.ID, err)
+	}
+	return nil
 }
 
 // Bytes returns b, or an empty slice if b is nil, because nil would be stored as NULL or omitted.

@@ -141,14 +141,8 @@ func (s *Store) scanSubscription(row pgx.CollectableRow) (store.Subscription, er
 	if sub.Secrets, err = s.box.Open(sub.ID, r.Secrets); err != nil {
 		return sub, err
 	}
-	if sub.Progress.Settled, err = scalar.ParseSpans(r.Settled); err != nil {
-		return sub, fmt.Errorf("%w: positions of %s: %w", ErrCorrupt, sub.ID, err)
-	}
-	if sub.Requests, err = scalar.ParseRequests(r.Requests); err != nil {
-		return sub, fmt.Errorf("%w: requests of %s: %w", ErrCorrupt, sub.ID, err)
-	}
-	if sub.Report, err = scalar.ParseReport(r.Report); err != nil {
-		return sub, fmt.Errorf("%w: report of %s: %w", ErrCorrupt, sub.ID, err)
+	if err := scalar.ParseInto(&sub, r.Settled, r.Requests, r.Report); err != nil {
+		return sub, fmt.Errorf("%w: %w", ErrCorrupt, err)
 	}
 	return sub, nil
 }

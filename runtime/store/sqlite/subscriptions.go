@@ -76,14 +76,8 @@ func (s *Store) scanSubscription(row scanner) (sub store.Subscription, err error
 	if sub.Secrets, err = s.box.Open(sub.ID, secrets); err != nil {
 		return sub, err
 	}
-	if p.Settled, err = scalar.ParseSpans(settled); err != nil {
-		return sub, fmt.Errorf("%w: positions of %s: %w", ErrCorrupt, sub.ID, err)
-	}
-	if sub.Requests, err = scalar.ParseRequests(requests); err != nil {
-		return sub, fmt.Errorf("%w: requests of %s: %w", ErrCorrupt, sub.ID, err)
-	}
-	if sub.Report, err = scalar.ParseReport(report); err != nil {
-		return sub, fmt.Errorf("%w: report of %s: %w", ErrCorrupt, sub.ID, err)
+	if err := scalar.ParseInto(&sub, settled, requests, report); err != nil {
+		return sub, fmt.Errorf("%w: %w", ErrCorrupt, err)
 	}
 	return sub, nil
 }
