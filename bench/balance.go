@@ -170,8 +170,7 @@ func killHooks(b *bench, address string) (took []float64) {
 	for i := range both {
 		both[i] = b.start("replica", address, receiver.base, balancedLease)
 	}
-	_, err := both[0].get(fmt.Sprint("/admin/subscribe?n=", balancedHooks))
-	b.check(err)
+	b.subscribe(both[0], balancedHooks, eachShard, `{}`)
 	for i := range max(4, b.kills/2) {
 		// By then the replicas have divided the webhooks.
 		time.Sleep(2 * balancedLease)

@@ -19,6 +19,8 @@ import (
 )
 
 const (
+	// eachShard is a principal of bench.subscribe that puts the subscriptions into different shards.
+	eachShard = "bench$i"
 	// clusterReplicas is the number of replicas.
 	clusterReplicas = 3
 	// outboxRest is longer than the idle time after which an outbox is polled less often.
@@ -243,8 +245,7 @@ func (b *bench) ages(receiver *process, n int) (took []float64) {
 // webhook subscriptions.
 func benchFan(b *bench, all []*process, receiver *process, database string) {
 	worker := b.start("worker", database)
-	_, err := all[0].get(fmt.Sprint("/admin/subscribe?n=", fanSubscriptions))
-	b.check(err)
+	b.subscribe(all[0], fanSubscriptions, eachShard, `{}`)
 	b.emit(worker, 1) // until then owners take new subscriptions up
 	b.ages(receiver, fanSubscriptions)
 	var took latencies

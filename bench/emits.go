@@ -1,11 +1,10 @@
 package main
 
 import (
-	"errors"
 	"fmt"
-	"strconv"
-	"sync"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 )
 
 // emitWriters is the number of concurrent writers across all replicas and types.
@@ -62,21 +61,17 @@ func benchEmits(b *bench) {
 // writeRate makes processes write occurrences of the given number of types with the given number of writers each. It
 // returns the sum of their rates.
 func writeRate(processes []*process, types, writers int, d time.Duration) (float64, error) {
-	rates, errs := make([]float64, len(processes)), make([]error, len(processes))
-	var wg sync.WaitGroup
+	rates := make([]float64, len(processes))
+	var asked errgroup.Group
 	for i, p := range processes {
-		wg.Go(func() {
-			text, err := p.get(fmt.Sprintf("%s?types=%d&writers=%d&for=%s", loadPath, types, writers, d))
-			if err == nil {
-				rates[i], err = strconv.ParseFloat(text, 64)
-			}
-			errs[i] = err
+		asked.Go(func() error {
+			return p.ask(fmt.Sprintf("%s?types=%d&writers=%d&for=%s", loadPath, types, writers, d), &rates[i])
 		})
 	}
-	wg.Wait()
+	err := asked.Wait()
 	sum := 0.0
 	for _, r := range rates {
 		sum += r
 	}
-	return sum, errors.Join(errs...)
+	return sum, err
 }

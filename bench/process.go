@@ -45,27 +45,36 @@ func (p *process) stop() {
 	p.cmd.Wait()
 }
 
-// get sends a GET request to a server and returns the text of the response.
-func (p *process) get(path string) (string, error) {
-	resp, err := http.Get(p.base + path)
-	if err != nil {
-		return "", err
-	}
-	defer resp.Body.Close()
-	body, err := io.ReadAll(resp.Body)
-	if err == nil && resp.StatusCode != http.StatusOK {
-		err = fmt.Errorf("%s: %s: %s: %s", p.kind, path, resp.Status, body)
-	}
-	return string(body), err
-}
-
 // ask sends a GET request to a server and decodes the response into v.
 func (p *process) ask(path string, v any) error {
-	text, err := p.get(path)
+	resp, err := http.Get(p.base + path)
 	if err != nil {
 		return err
 	}
-	return json.Unmarshal([]byte(text), v)
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	switch {
+	case err != nil:
+		return err
+	case resp.StatusCode != http.StatusOK:
+		return fmt.Errorf("%s: %s: %s: %s", p.kind, path, resp.Status, body)
+	}
+	return json.Unmarshal(body, v)
+}
+
+// tell sends a GET request to a server, which does what the path says.
+func (b *bench) tell(p *process, path string) { b.check(p.ask(path, new(any))) }
+
+// onGet handles GET requests for a path. It answers with the result of f as JSON.
+func onGet(mux *http.ServeMux, path string, f func(r *http.Request) (any, error)) {
+	mux.HandleFunc("GET "+path, func(w http.ResponseWriter, r *http.Request) {
+		result, err := f(r)
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusInternalServerError)
+			return
+		}
+		json.NewEncoder(w).Encode(result)
+	})
 }
 
 // heap returns the bytes on the heap of a server after two garbage collections.
@@ -74,17 +83,14 @@ func (b *bench) heap(p *process) (n float64) {
 	return n
 }
 
-// reportHeap handles the requests of bench.heap.
-func reportHeap(w http.ResponseWriter, _ *http.Request) {
+// heapSize handles the requests of bench.heap.
+func heapSize(*http.Request) (any, error) {
 	runtime.GC()
 	runtime.GC()
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
-	fmt.Fprint(w, m.HeapAlloc)
+	return m.HeapAlloc, nil
 }
 
 // emit makes a server emit n events.
-func (b *bench) emit(p *process, n int) {
-	_, err := p.get(fmt.Sprint("/admin/emit?n=", n))
-	b.check(err)
-}
+func (b *bench) emit(p *process, n int) { b.tell(p, fmt.Sprint("/admin/emit?n=", n)) }

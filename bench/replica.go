@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -20,7 +21,6 @@ import (
 	"github.com/mcpe-gen/mcpe-gen/bench/sample"
 	"github.com/mcpe-gen/mcpe-gen/bench/sample/sampleserver"
 	"github.com/mcpe-gen/mcpe-gen/runtime/events"
-	"github.com/mcpe-gen/mcpe-gen/runtime/operator"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server/callbacks"
 	"github.com/mcpe-gen/mcpe-gen/runtime/server/operators"
@@ -41,37 +41,20 @@ const (
 const writeBatch = 512
 
 // onLoad handles a GET that specifies a number of types, a number of writers and a duration. The writers call f
-// concurrently for the duration. The response is the number of calls per second.
+// concurrently for the duration, with each type in turn. The response is the number of calls per second.
 func onLoad(mux *http.ServeMux, f func(ctx context.Context, of int) error) {
-	mux.HandleFunc("GET "+loadPath, func(w http.ResponseWriter, r *http.Request) {
-		types, err := strconv.Atoi(r.URL.Query().Get("types"))
-		writers, err2 := strconv.Atoi(r.URL.Query().Get("writers"))
-		d, err3 := time.ParseDuration(r.URL.Query().Get("for"))
-		if err != nil || err2 != nil || err3 != nil || types < 1 || types > manyTypes {
-			http.Error(w, "types, writers and for", http.StatusBadRequest)
-			return
+	onGet(mux, loadPath, func(r *http.Request) (any, error) {
+		types, err := strconv.Atoi(r.FormValue("types"))
+		writers, err2 := strconv.Atoi(r.FormValue("writers"))
+		d, err3 := time.ParseDuration(r.FormValue("for"))
+		if err := errors.Join(err, err2, err3); err != nil {
+			return nil, err
 		}
-		var done atomic.Int64
-		var failed atomic.Pointer[error]
-		var wg sync.WaitGroup
-		begin := time.Now()
-		for i := range writers {
-			wg.Go(func() {
-				for time.Since(begin) < d && failed.Load() == nil {
-					if err := f(r.Context(), i%types); err != nil {
-						failed.Store(&err)
-						return
-					}
-					done.Add(1)
-				}
-			})
-		}
-		wg.Wait()
-		if err := failed.Load(); err != nil {
-			http.Error(w, (*err).Error(), http.StatusInternalServerError)
-			return
-		}
-		fmt.Fprint(w, float64(done.Load())/time.Since(begin).Seconds())
+		var calls atomic.Int64
+		perSecond, _, err := closedLoop(r.Context(), writers, d, func(ctx context.Context) error {
+			return f(ctx, int(calls.Add(1))%types)
+		})
+		return perSecond, err
 	})
 }
 
@@ -129,18 +112,7 @@ func serveReplica(mux *http.ServeMux, place string) error {
 	if err != nil {
 		return err
 	}
-	mux.HandleFunc("GET /admin/subscribe", func(w http.ResponseWriter, r *http.Request) {
-		n, err := strconv.Atoi(r.URL.Query().Get("n"))
-		for i := 0; i < n && err == nil; i++ {
-			// Use a separate principal for each, so that they are in different shards.
-			_, err = es.Admin().Subscribe(r.Context(), operator.SubscribeRequest{SubscriptionKey: operator.SubscriptionKey{
-				Principal: fmt.Sprint("bench", i), Event: sample.BenchSampleEventName,
-				URL: fmt.Sprintf("%s/hooks/%d", receiver, i), Arguments: json.RawMessage(`{}`)}})
-		}
-		if err != nil {
-			http.Error(w, err.Error(), http.StatusInternalServerError)
-		}
-	})
+	onSubscribe(mux, es, sample.BenchSampleEventName, receiver)
 	mux.Handle("/mcp", transport.NewHandler(es, transport.HandlerOptions{MaxOpen: -1, MaxSessions: -1}))
 	var many []*server.Emitter[sample.BenchSamplePayload]
 	for i := range manyTypes {
@@ -154,12 +126,11 @@ func serveReplica(mux *http.ServeMux, place string) error {
 	}
 	onLoad(mux, func(ctx context.Context, of int) error { return many[of].Emit(ctx, payload()) })
 	onEmit(mux, func() error { return emitter.Emit(ctx, payload()) })
-	mux.HandleFunc("GET /admin/transactions", func(w http.ResponseWriter, r *http.Request) {
-		n, err := strconv.Atoi(r.URL.Query().Get("n"))
-		every, err2 := time.ParseDuration(r.URL.Query().Get("every"))
-		if err != nil || err2 != nil {
-			http.Error(w, "n and every", http.StatusBadRequest)
-			return
+	onGet(mux, "/admin/transactions", func(r *http.Request) (any, error) {
+		n, err := strconv.Atoi(r.FormValue("n"))
+		every, err2 := time.ParseDuration(r.FormValue("every"))
+		if err := errors.Join(err, err2); err != nil {
+			return nil, err
 		}
 		commits := map[int64]int64{}
 		for range n {
@@ -169,22 +140,14 @@ func serveReplica(mux *http.ServeMux, place string) error {
 				err = pgx.BeginFunc(ctx, db, func(tx pgx.Tx) error { return kept.EmitPgx(ctx, tx, occurrence) })
 			}
 			if err != nil {
-				http.Error(w, err.Error(), http.StatusInternalServerError)
-				return
+				return nil, err
 			}
 			commits[p.T] = time.Now().UnixNano()
 			time.Sleep(every)
 		}
-		json.NewEncoder(w).Encode(commits)
+		return commits, nil
 	})
-	mux.HandleFunc("GET /admin/cluster", func(w http.ResponseWriter, r *http.Request) {
-		c, err := kept.Cluster(r.Context())
-		if err != nil {
-			http.Error(w, err.Error(), http.StatusInternalServerError)
-			return
-		}
-		json.NewEncoder(w).Encode(c)
-	})
+	onGet(mux, "/admin/cluster", func(r *http.Request) (any, error) { return kept.Cluster(r.Context()) })
 	return nil
 }
 
@@ -270,7 +233,7 @@ func serveClock(mux *http.ServeMux) {
 		w.WriteHeader(http.StatusNoContent)
 	})
 	var mu sync.Mutex
-	ages := []time.Duration{}
+	var ages []time.Duration
 	mux.HandleFunc("POST /", func(w http.ResponseWriter, r *http.Request) {
 		now := time.Now()
 		var o struct {
@@ -283,10 +246,11 @@ func serveClock(mux *http.ServeMux) {
 		}
 		w.WriteHeader(http.StatusNoContent)
 	})
-	mux.HandleFunc("GET /admin/ages", func(w http.ResponseWriter, _ *http.Request) {
+	onGet(mux, "/admin/ages", func(*http.Request) (any, error) {
 		mu.Lock()
 		defer mu.Unlock()
-		json.NewEncoder(w).Encode(ages)
-		ages = []time.Duration{}
+		some := ages
+		ages = nil
+		return some, nil
 	})
 }

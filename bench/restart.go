@@ -14,11 +14,9 @@ func benchRestart(b *bench) {
 	b.subscribe(p, many-few, "others", notMatching)
 	var started, delivered []float64
 	for range b.rounds {
-		_, err := p.get("/admin/close")
-		b.check(err)
+		b.tell(p, "/admin/close")
 		p.stop()
-		before, err := receiver.counts()
-		b.check(err)
+		before := b.counts(receiver)
 		begin := time.Now()
 		p = b.start("webhook", receiver.base, dir, 0)
 		started = append(started, time.Since(begin).Seconds())

@@ -55,7 +55,7 @@ func serve(kind, place string) error {
 		return fmt.Errorf("unknown server %q", kind)
 	}
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /admin/heap", reportHeap)
+	onGet(mux, "/admin/heap", heapSize)
 	if err := f(mux, place); err != nil {
 		return err
 	}
@@ -69,14 +69,12 @@ func serve(kind, place string) error {
 
 // onEmit handles GET /admin/emit by calling f as often as requested.
 func onEmit(mux *http.ServeMux, f func() error) {
-	mux.HandleFunc("GET /admin/emit", func(w http.ResponseWriter, r *http.Request) {
-		n, err := strconv.Atoi(r.URL.Query().Get("n"))
+	onGet(mux, "/admin/emit", func(r *http.Request) (any, error) {
+		n, err := strconv.Atoi(r.FormValue("n"))
 		for i := 0; i < n && err == nil; i++ {
 			err = f()
 		}
-		if err != nil {
-			http.Error(w, err.Error(), http.StatusInternalServerError)
-		}
+		return nil, err
 	})
 }
 

@@ -59,9 +59,7 @@ type counts struct {
 func serveReceiver(mux *http.ServeMux, _ string) error {
 	var requests, connections atomic.Int64
 	var seen sync.Map // by address
-	mux.HandleFunc("GET /admin/counts", func(w http.ResponseWriter, _ *http.Request) {
-		json.NewEncoder(w).Encode(counts{requests.Load(), connections.Load()})
-	})
+	onGet(mux, "/admin/counts", func(*http.Request) (any, error) { return counts{requests.Load(), connections.Load()}, nil })
 	mux.HandleFunc("POST /", func(w http.ResponseWriter, r *http.Request) {
 		io.Copy(io.Discard, r.Body)
 		if _, again := seen.LoadOrStore(r.RemoteAddr, true); !again {
@@ -73,7 +71,11 @@ func serveReceiver(mux *http.ServeMux, _ string) error {
 	return nil
 }
 
-func (p *process) counts() (c counts, err error) { return c, p.ask("/admin/counts", &c) }
+// counts returns the totals of a receiver.
+func (b *bench) counts(receiver *process) (c counts) {
+	b.check(receiver.ask("/admin/counts", &c))
+	return c
+}
 
 // openStore opens the store that place specifies: the URL of a PostgreSQL database, in which each process has its own
 // schema, the directory of a SQLite database, or "memory".
@@ -111,42 +113,36 @@ func serveWebhook(mux *http.ServeMux, place string) error {
 	onSubscribe(mux, es, sample.BenchSampleEventName, receiver)
 	onEmit(mux, emit)
 	onEmitCost(mux, emit)
-	mux.HandleFunc("GET /admin/close", func(w http.ResponseWriter, _ *http.Request) {
-		if err := st.Close(); err != nil {
-			http.Error(w, err.Error(), http.StatusInternalServerError)
-		}
-	})
+	onGet(mux, "/admin/close", func(*http.Request) (any, error) { return nil, st.Close() })
 	return serveOperators(mux, es)
 }
 
 // onSubscribe handles the requests of bench.subscribe. It adds many subscriptions concurrently, because a store may
 // write them in one step.
 func onSubscribe(mux *http.ServeMux, es *server.Server, event, receiver string) {
-	mux.HandleFunc("GET /admin/subscribe", func(w http.ResponseWriter, r *http.Request) {
+	onGet(mux, "/admin/subscribe", func(r *http.Request) (any, error) {
 		q := r.URL.Query()
 		n, err := strconv.Atoi(q.Get("n"))
 		g, ctx := errgroup.WithContext(r.Context())
 		g.SetLimit(64)
 		for i := range n {
+			numbered := strings.NewReplacer("$i", strconv.Itoa(i))
+			principal, arguments := numbered.Replace(q.Get("principal")), numbered.Replace(q.Get("arguments"))
 			g.Go(func() error {
 				_, err := es.Admin().Subscribe(ctx, operator.SubscribeRequest{SubscriptionKey: operator.SubscriptionKey{
-					Principal: q.Get("principal"), Event: event, URL: fmt.Sprintf("%s/%s/%d", receiver, q.Get("principal"), i),
-					Arguments: json.RawMessage(strings.ReplaceAll(q.Get("arguments"), "$i", strconv.Itoa(i)))}})
+					Principal: principal, Event: event, URL: fmt.Sprintf("%s/%s/%d", receiver, principal, i), Arguments: json.RawMessage(arguments)}})
 				return err
 			})
 		}
-		if err := errors.Join(err, g.Wait()); err != nil {
-			http.Error(w, err.Error(), http.StatusInternalServerError)
-		}
+		return nil, errors.Join(err, g.Wait())
 	})
 }
 
-// subscribe makes a server create n webhook subscriptions. Each $i in the arguments is replaced by the subscription's
-// number. The principal begins the path of the URLs.
+// subscribe makes a server create n webhook subscriptions. Each $i in the principal and the arguments is replaced by the
+// subscription's number. The principal begins the path of the URLs.
 func (b *bench) subscribe(p *process, n int, principal, arguments string) {
 	q := url.Values{"n": {strconv.Itoa(n)}, "principal": {principal}, "arguments": {arguments}}
-	_, err := p.get("/admin/subscribe?" + q.Encode())
-	b.check(err)
+	b.tell(p, "/admin/subscribe?"+q.Encode())
 }
 
 // A cost is the cost of an emit in seconds.
@@ -157,21 +153,20 @@ type cost struct {
 
 // onEmitCost handles requests for the cost of an emit.
 func onEmitCost(mux *http.ServeMux, emit func() error) {
-	mux.HandleFunc("GET /admin/emitcost", func(w http.ResponseWriter, _ *http.Request) {
+	onGet(mux, "/admin/emitcost", func(*http.Request) (any, error) {
 		const n = 300
 		var c cost
 		used := cpuTime()
 		for range n {
 			begin := time.Now()
 			if err := emit(); err != nil {
-				http.Error(w, err.Error(), http.StatusInternalServerError)
-				return
+				return nil, err
 			}
 			c.Took += time.Since(begin).Seconds() / n
 			time.Sleep(3 * time.Millisecond) // let the deliveries of this emit finish
 		}
 		c.CPU = (cpuTime() - used).Seconds() / n
-		json.NewEncoder(w).Encode(c)
+		return c, nil
 	})
 }
 
@@ -210,12 +205,9 @@ func benchWebhook(b *bench) {
 	b.subscribe(ours, hookSubscriptions, "hooks", matching)
 	var opened int64
 	m := b.inTurns(func() float64 { return postSigned(b, receiver) }, func() float64 {
-		before, err := receiver.counts()
-		b.check(err)
+		before := b.counts(receiver)
 		r := deliver(b, ours, receiver)
-		after, err := receiver.counts()
-		b.check(err)
-		opened += after.Connections - before.Connections
+		opened += b.counts(receiver).Connections - before.Connections
 		return r
 	})
 	b.against(fmt.Sprintf("webhook deliveries, %d subscriptions at one host", hookSubscriptions), m[0], m[1], rate, "≥ 0.75")
@@ -224,8 +216,7 @@ func benchWebhook(b *bench) {
 
 // deliver emits in bursts and returns the deliveries per second.
 func deliver(b *bench, ours, receiver *process) float64 {
-	first, err := receiver.counts()
-	b.check(err)
+	first := b.counts(receiver)
 	begin, want := time.Now(), first.Requests
 	for time.Since(begin) < b.duration {
 		b.emit(ours, 32)
@@ -240,13 +231,12 @@ func deliver(b *bench, ours, receiver *process) float64 {
 // waitRequests waits until a receiver has accepted n requests.
 func (b *bench) waitRequests(receiver *process, n int64) {
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
-		c, err := receiver.counts()
-		if err == nil && c.Requests < n && time.Now().After(deadline) {
-			err = fmt.Errorf("%d of %d deliveries arrived", c.Requests, n)
-		}
-		b.check(err)
-		if c.Requests >= n {
+		arrived := b.counts(receiver).Requests
+		if arrived >= n {
 			return
+		}
+		if time.Now().After(deadline) {
+			b.check(fmt.Errorf("%d of %d deliveries arrived", arrived, n))
 		}
 	}
 }

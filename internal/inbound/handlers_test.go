@@ -191,17 +191,11 @@ var handlers = map[string]string{
 	"cmd/internal/conform/wrongserver Server.ServeHTTP":       tool,
 	"runtime/internal/testkit/campaign replicaOptions.serve":  tool,
 	"bench killHalf":                                          tool,
-	"bench onEmit":                                            tool,
-	"bench onEmitCost":                                        tool,
-	"bench onSubscribe":                                       tool,
-	"bench onLoad":                                            tool,
-	"bench reportHeap":                                        tool,
+	"bench onGet":                                             tool,
 	"bench serveClock":                                        tool,
 	"bench serveLimit":                                        tool,
 	"bench serveReceiver":                                     tool,
-	"bench serveReplica":                                      tool,
 	"bench serveTenants":                                      tool,
-	"bench serveWebhook":                                      tool,
 }
 
 // A handler that is not in the table fails, and so does an entry without one.
