@@ -1,13 +1,9 @@
 package main
 
 import (
-	"bufio"
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"net/http"
 	"slices"
 	"strings"
 	"sync"
@@ -46,87 +42,38 @@ func benchCluster(b *bench) {
 	benchFan(b, all, receiver, address)
 }
 
-// arrivals records when each payload arrived on a stream, by the payload's time.
+// arrivals is a stream that records when each payload arrived, by the payload's time.
 type arrivals struct {
-	cancel context.CancelFunc
-	done   chan struct{}
+	*streams
 
-	mu   sync.Mutex
-	at   map[int64]int64
-	more chan struct{} // closed and replaced on every arrival
+	mu sync.Mutex
+	at map[int64]int64
 }
 
 // follow opens a stream and returns when it is active.
-func follow(ctx context.Context, p *process) (*arrivals, error) {
-	ctx, cancel := context.WithCancel(ctx)
-	req := request(ctx, p.base+"/mcp", "events/stream", `"name":"bench.sample","cursor":null,`)
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		cancel()
-		return nil, err
-	}
-	a := &arrivals{cancel: cancel, done: make(chan struct{}), at: map[int64]int64{}, more: make(chan struct{})}
-	active := make(chan struct{})
-	go func() {
-		active := active
-		defer close(a.done)
-		defer resp.Body.Close()
-		lines := bufio.NewScanner(resp.Body)
-		for lines.Scan() {
-			now := time.Now().UnixNano()
-			if active != nil && bytes.Contains(lines.Bytes(), activeKey) {
-				close(active)
-				active = nil
-			}
-			_, text, ok := bytes.Cut(lines.Bytes(), []byte("data: "))
-			var f struct {
-				Params struct {
-					Data struct{ T int64 }
-				}
-			}
-			if !ok || json.Unmarshal(text, &f) != nil || f.Params.Data.T == 0 {
-				continue
-			}
-			a.mu.Lock()
-			a.at[f.Params.Data.T] = now
-			close(a.more)
-			a.more = make(chan struct{})
-			a.mu.Unlock()
-		}
-	}()
-	select {
-	case <-active:
-		return a, nil
-	case <-a.done:
-		return nil, fmt.Errorf("the stream ended: %s", resp.Status)
-	}
+func follow(ctx context.Context, p *process) (a *arrivals, err error) {
+	a = &arrivals{at: map[int64]int64{}}
+	a.streams, err = openStreams(ctx, p.base+"/mcp", 1, a.record)
+	return a, err
 }
 
-func (a *arrivals) close() {
-	a.cancel()
-	<-a.done
+func (a *arrivals) record(t, now int64) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.at[t] = now
 }
 
 // arrivalOf waits for the payload with the given time and returns its arrival time.
 func (a *arrivals) arrivalOf(t int64) (int64, error) {
-	timer := time.NewTimer(30 * time.Second)
-	defer timer.Stop()
-	for {
+	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(time.Millisecond) {
 		a.mu.Lock()
 		at, ok := a.at[t]
-		more := a.more
 		a.mu.Unlock()
 		if ok {
 			return at, nil
 		}
-		select {
-		case <-more:
-		case <-a.done:
-			return 0, errors.New("the stream ended")
-		case <-timer.C:
-			return 0, errors.New("an occurrence did not come within 30 s")
-		}
 	}
+	return 0, errors.New("an occurrence did not come within 30 s")
 }
 
 // transactions makes p commit n transactions with one event each. It returns the times from each commit to the event's

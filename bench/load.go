@@ -89,6 +89,7 @@ type streams struct {
 	cancel    context.CancelFunc
 	wg        sync.WaitGroup
 	hc        *http.Client
+	arrived   func(stamp, now int64)
 	delivered atomic.Int64
 	gaps      atomic.Int64
 
@@ -96,10 +97,11 @@ type streams struct {
 	took []float64 // seconds
 }
 
-// openStreams opens n events/stream requests for n principals and returns when all have a response.
-func openStreams(ctx context.Context, url string, n int) (*streams, error) {
+// openStreams opens n events/stream requests for n principals and returns when all are active. It calls arrived with the
+// time of each payload and that of its arrival, unless arrived is nil.
+func openStreams(ctx context.Context, url string, n int, arrived func(stamp, now int64)) (*streams, error) {
 	ctx, cancel := context.WithCancel(ctx)
-	s := &streams{cancel: cancel, hc: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: n}}}
+	s := &streams{cancel: cancel, arrived: arrived, hc: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: n}}}
 	answered := make(chan error, n)
 	for i := range n {
 		s.wg.Go(func() {
@@ -138,6 +140,9 @@ func (s *streams) read(body io.Reader, answered chan<- error) {
 	for {
 		line, err := br.ReadSlice('\n')
 		if err != nil {
+			if answered != nil {
+				answered <- fmt.Errorf("the stream ended before it was active: %w", err)
+			}
 			return
 		}
 		now := time.Now().UnixNano()
@@ -160,6 +165,9 @@ func (s *streams) read(body io.Reader, answered chan<- error) {
 		stamp, err := strconv.ParseInt(string(digits[:end]), 10, 64)
 		if err != nil {
 			continue
+		}
+		if s.arrived != nil {
+			s.arrived(stamp, now)
 		}
 		if n := s.delivered.Add(1); n < 1000 || n%7 == 0 { // a sample of many is enough, and cheaper than all
 			s.mu.Lock()

@@ -64,7 +64,7 @@ func benchPush(b *bench) {
 	for i, kind := range []string{"limit", "ours"} {
 		p := b.start(kind)
 		measured = append(measured, func() float64 {
-			st, err := openStreams(b, p.base+"/mcp", b.streams)
+			st, err := openStreams(b, p.base+"/mcp", b.streams, nil)
 			b.check(err)
 			defer st.close()
 			deliveries, sent := bursts(b, p, st)
@@ -119,7 +119,7 @@ func benchPrivate(b *bench) {
 	for _, kind := range []string{"ours", "private"} {
 		p := b.start(kind)
 		measured = append(measured, func() float64 {
-			st, err := openStreams(b, p.base+"/mcp", b.streams)
+			st, err := openStreams(b, p.base+"/mcp", b.streams, nil)
 			b.check(err)
 			defer st.close()
 			deliveries, _ := bursts(b, p, st)
@@ -138,7 +138,7 @@ func benchIdle(b *bench) {
 			p := b.start(kind)
 			defer p.stop()
 			before := b.heap(p)
-			st, err := openStreams(b, p.base+"/mcp", b.streams)
+			st, err := openStreams(b, p.base+"/mcp", b.streams, nil)
 			b.check(err)
 			defer st.close()
 			return (b.heap(p) - before) / float64(b.streams)

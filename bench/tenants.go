@@ -49,7 +49,7 @@ func serveNoisy(_ *http.ServeMux, place string) error {
 	for i := range n {
 		url := tenantURL(base, "noisy", i)
 		if what == "streams" {
-			if _, err := openStreams(context.Background(), url, noisyStreams); err != nil {
+			if _, err := openStreams(context.Background(), url, noisyStreams, nil); err != nil {
 				return err
 			}
 			continue
@@ -126,7 +126,7 @@ func quietPolls(b *bench, p *process) (took []float64) {
 func quietStreams(b *bench, p *process) (took []float64) {
 	var all []*streams
 	for i := range quietPrincipals {
-		st, err := openStreams(b, tenantURL(p.base, "quiet", i), 1)
+		st, err := openStreams(b, tenantURL(p.base, "quiet", i), 1, nil)
 		b.check(err)
 		defer st.close()
 		all = append(all, st)
