@@ -93,7 +93,7 @@ func checkAdditive(old, now string) error {
 		return err
 	}
 	if found := breaking.Compare([]breaking.Package{{Set: before}}, []breaking.Package{{Set: after}}, breaking.Options{}); len(found) > 0 {
-		return fmt.Errorf("an optional member is a finding: %s", found[0])
+		return fmt.Errorf("%s has breaking changes: %s", now, found[0])
 	}
 	return nil
 }

@@ -9,7 +9,6 @@ import (
 
 	"github.com/mcpe-gen/mcpe-gen/gen"
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/asyncapi"
-	"github.com/mcpe-gen/mcpe-gen/internal/gen/breaking"
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/docs"
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/ir"
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/lint"
@@ -85,20 +84,7 @@ var sizedVerbs = []struct {
 		}
 		return err
 	}},
-	{"breaking", func(_ context.Context, file, _ string) error {
-		old, err := load(file)
-		if err != nil {
-			return err
-		}
-		now, err := load(file)
-		if err != nil {
-			return err
-		}
-		if found := breaking.Compare([]breaking.Package{{Set: old}}, []breaking.Package{{Set: now}}, breaking.Options{}); len(found) > 0 {
-			return firstError(found)
-		}
-		return nil
-	}},
+	{"breaking", func(_ context.Context, file, _ string) error { return checkAdditive(file, file) }},
 	{"docs", func(_ context.Context, file, _ string) error {
 		set, err := load(file)
 		if err != nil {
