@@ -41,7 +41,8 @@ func checkStatus(ctx context.Context, r *run) error {
 
 // refreshBefore returns the refreshBefore member of a result. It returns false if the result has no such member.
 func refreshBefore(x *exchange) (at time.Time, ok bool) {
-	return at, json.Unmarshal(member(x.answer.result, "refreshBefore"), &at) == nil && !at.IsZero()
+	err := json.Unmarshal(member(x.answer.result, "refreshBefore"), &at)
+	return at, err == nil && !at.IsZero()
 }
 
 // clockSlack is the amount by which a lifetime may exceed the requested one, to allow for latency and rounding.

@@ -24,10 +24,10 @@ var pollChecks = []check{
 func (r *run) pollSubject(ctx context.Context, s *subject, more map[string]any) (*exchange, wire.PollResult, error) {
 	var result wire.PollResult
 	x, err := r.call(ctx, wire.MethodPoll, s.params(more))
-	if err != nil {
-		return x, result, err
+	if err == nil {
+		err = x.result(&result)
 	}
-	return x, result, x.result(&result)
+	return x, result, err
 }
 
 func checkPollShape(ctx context.Context, r *run) error {
