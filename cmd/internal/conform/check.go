@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 
 	"github.com/mcpe-gen/mcpe-gen/cmd/internal/conform/verdict"
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
@@ -53,12 +54,8 @@ func skipf(format string, args ...any) error { return verdict.Skipf(format, args
 
 // checks returns all checks in execution order.
 func checks() []check {
-	var all []check
-	for _, group := range [][]check{parallelChecks, listChecks, errorChecks, pollWay.checks(), pollChecks, streamWay.checks(), pushChecks, polled.checks(), pushed.checks(), occurrenceChecks,
-		subscribeChecks, subscribeWay.checks(), delivered.checks(), deliveryChecks, witnessChecks, quietChecks, retryChecks, endChecks, ssrfChecks, challengeChecks, observedChecks, lastChecks, slowChecks, restartChecks} {
-		all = append(all, group...)
-	}
-	return all
+	return slices.Concat(parallelChecks, listChecks, errorChecks, pollWay.checks(), pollChecks, streamWay.checks(), pushChecks, polled.checks(), pushed.checks(), occurrenceChecks,
+		subscribeChecks, subscribeWay.checks(), delivered.checks(), deliveryChecks, witnessChecks, quietChecks, retryChecks, endChecks, ssrfChecks, challengeChecks, observedChecks, lastChecks, slowChecks, restartChecks)
 }
 
 // Checks describes all checks in execution order.

@@ -52,7 +52,7 @@ type Options struct {
 	Seed uint64
 	// Wait is how long to wait for an occurrence. It must not exceed MaxWait.
 	Wait time.Duration
-	// Stderr receives the standard error output of the server's command.
+	// Stderr receives the standard error output of the server's command. If it is nil, the output is discarded.
 	Stderr io.Writer
 
 	// pace is set only by tests.
@@ -234,16 +234,12 @@ func Run(ctx context.Context, o Options) (*verdict.Report, error) {
 	began := time.Now()
 	trying, cancel := context.WithTimeout(ctx, o.pace.run)
 	defer cancel()
-	stderr := o.Stderr
-	if stderr == nil {
-		stderr = io.Discard
-	}
 	defer func() {
 		if r.link != nil {
 			r.link.close()
 		}
 	}()
-	if err := r.connect(trying, stderr); err != nil {
+	if err := r.connect(trying); err != nil {
 		return nil, err
 	}
 	report := &verdict.Report{Target: o.Target.String(), Seed: o.Seed, Revision: r.Shown([]byte(r.revision))}

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 
 	"github.com/mcpe-gen/mcpe-gen/cmd/internal/peer"
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
@@ -26,12 +25,12 @@ func (e *Unreachable) Error() string { return e.Err.Error() }
 func (e *Unreachable) Unwrap() error { return e.Err }
 
 // connect performs the handshake with server/discover or, if the server does not support that, with initialize.
-func (r *run) connect(ctx context.Context, stderr io.Writer) error {
+func (r *run) connect(ctx context.Context) error {
 	t := r.o.Target
 	if t.URL != "" {
 		r.link = newHTTPLink(t.URL, t.Token, r.o.OtherToken, r.o.dial, r.observe)
 	} else {
-		p, err := r.start(stderr)
+		p, err := r.start()
 		if err != nil {
 			return &Unreachable{err}
 		}

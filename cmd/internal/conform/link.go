@@ -131,12 +131,7 @@ func (f *flow) await(ctx context.Context, want func(message) bool) (message, boo
 func (f *flow) response(ctx context.Context, request []byte) (*exchange, error) {
 	x := &exchange{request: request, status: f.status, contentType: f.contentType, date: f.date}
 	m, ok := f.await(ctx, message.isResponse)
-	kept, ended, err := f.messages()
-	for _, k := range kept {
-		if !k.isResponse() {
-			x.preceding = append(x.preceding, k)
-		}
-	}
+	_, ended, err := f.messages()
 	switch {
 	case ok:
 		x.answer = m

@@ -33,13 +33,6 @@ var extensionCapabilities = map[string]any{"extensions": map[string]any{wire.Ext
 // clientInfo identifies this client to the server.
 var clientInfo = map[string]any{"name": "mcpe-conform", "version": "1"}
 
-// These keys of _meta replace the handshake in the stateless revision.
-const (
-	metaRevision     = wire.MetaProtocolVersion
-	metaCapabilities = "io.modelcontextprotocol/clientCapabilities"
-	metaClient       = "io.modelcontextprotocol/clientInfo"
-)
-
 // encode returns the request's bytes. A request without an id is a notification.
 func (q request) encode(revision string) []byte {
 	params := maps.Clone(q.params)
@@ -51,7 +44,9 @@ func (q request) encode(revision string) []byte {
 		if q.omitsExtension {
 			capabilities = map[string]any{}
 		}
-		params["_meta"] = map[string]any{metaRevision: revision, metaCapabilities: capabilities, metaClient: clientInfo}
+		// These members replace the handshake.
+		params["_meta"] = map[string]any{wire.MetaProtocolVersion: revision,
+			"io.modelcontextprotocol/clientCapabilities": capabilities, "io.modelcontextprotocol/clientInfo": clientInfo}
 	}
 	text := encode(struct {
 		JSONRPC string          `json:"jsonrpc"`
@@ -132,8 +127,6 @@ type exchange struct {
 	request []byte
 	// answer is the response. Its raw field is nil if none arrived.
 	answer message
-	// preceding holds the messages that preceded the response.
-	preceding []message
 	// status, contentType and date are from the HTTP response. They are zero over stdio.
 	status      int
 	contentType string

@@ -301,10 +301,7 @@ func checkSteady(ctx context.Context, r *run) error {
 	case ended:
 		return x.violation("the stream to live for "+r.o.pace.slow.watch.String()+", or to end with its result", "its end without one: %v", broken)
 	}
-	f.mu.Lock()
-	dropped := f.dropped > 0
-	f.mu.Unlock()
-	if dropped {
+	if f.isOver() {
 		return skipf("more came than is kept")
 	}
 	if len(beats) < 3 {

@@ -52,11 +52,11 @@ type stdioLink struct {
 }
 
 // start starts the command of the target.
-func (r *run) start(stderr io.Writer) (*process, error) {
+func (r *run) start() (*process, error) {
 	if r.o.process != nil {
 		return r.o.process(), nil
 	}
-	return startProcess(r.o.Target.Command, stderr)
+	return startProcess(r.o.Target.Command, r.o.Stderr)
 }
 
 func startProcess(command []string, stderr io.Writer) (*process, error) {

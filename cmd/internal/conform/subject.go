@@ -210,13 +210,7 @@ func (r *run) chooseSubject() error {
 
 // typesWith returns the event types that offer the mode.
 func (r *run) typesWith(mode string) []*subject {
-	var list []*subject
-	for _, s := range r.types {
-		if s.has(mode) {
-			list = append(list, s)
-		}
-	}
-	return list
+	return slices.DeleteFunc(slices.Clone(r.types), func(s *subject) bool { return !s.has(mode) })
 }
 
 // typeWithout returns an event type that does not offer the mode, or nil.

@@ -163,10 +163,7 @@ func (r *run) awaitOccurrence(ctx context.Context, n need) bool {
 		if over {
 			return false
 		}
-		select {
-		case <-time.After(r.o.pace.poll / 4):
-		case <-ctx.Done():
-		}
+		pause(ctx, r.o.pace.poll/4)
 	}
 }
 

@@ -75,8 +75,7 @@ func (s *stage) isFollowing() bool {
 		defer s.mu.Unlock()
 		return slices.ContainsFunc(all, func(a *clientCall) bool { return a.done && !a.failed })
 	case wire.ModePush:
-		_, ok := s.markTime("streaming")
-		return ok
+		return s.isMarked("streaming")()
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -95,8 +94,7 @@ func (s *stage) hasEvent(pos int) bool {
 		return false
 	}
 	if s.mode != wire.ModePoll {
-		_, ok = s.markTime("sent " + e.id)
-		return ok
+		return s.isMarked("sent " + e.id)()
 	}
 	return slices.ContainsFunc(s.eventRequests(), func(a *clientCall) bool {
 		at, ok := s.positionOf(a)

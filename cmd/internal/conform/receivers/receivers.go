@@ -46,7 +46,7 @@ type Options struct {
 	Handled string
 	// Command starts the program that serves URL. If it is empty, the program must already be running.
 	Command []string
-	// Stderr receives the program's standard output and standard error.
+	// Stderr receives the program's standard output and standard error. If it is nil, they are discarded.
 	Stderr io.Writer
 	// Seed chooses the values that the checks draw. A run with the same seed tries the same values.
 	Seed uint64
@@ -191,9 +191,6 @@ func Run(ctx context.Context, o Options) (*verdict.Report, error) {
 	}
 	if o.pace == nil {
 		o.pace = &realPace
-	}
-	if o.Stderr == nil {
-		o.Stderr = io.Discard
 	}
 	key, _ := parseKey(o.Secret) // checked above
 	if o.dial == nil {
