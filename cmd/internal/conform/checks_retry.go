@@ -265,9 +265,7 @@ func checkComesAgain(ctx context.Context, r *run, t *retrial) error {
 	}
 	list := t.callback.postsOf(t.refused503[0])
 	if len(list) < 2 {
-		v := list[0].exchange(t.made).violation("another attempt by the end of the run", "none within %v", time.Since(list[0].at).Round(time.Second))
-		v.Mild = true
-		return v
+		return list[0].exchange(t.made).violation("another attempt by the end of the run", "none within %v", time.Since(list[0].at).Round(time.Second)).AsAdvice()
 	}
 	return nil
 }

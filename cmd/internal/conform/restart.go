@@ -124,7 +124,5 @@ func checkRestartDelivers(ctx context.Context, r *run) error {
 	if _, ok := again.callback.await(ctx, 0, r.o.pace.slow.resumeTime, after); !ok {
 		return x.violation("deliveries after the restart", "none within %v, nor within %v after a refresh", r.o.pace.slow.resumeTime, r.o.pace.slow.resumeTime)
 	}
-	v := x.violation("deliveries to go on after a restart", "none within %v; they came after a refresh", r.o.pace.slow.resumeTime)
-	v.Mild = true
-	return v
+	return x.violation("deliveries to go on after a restart", "none within %v; they came after a refresh", r.o.pace.slow.resumeTime).AsAdvice()
 }

@@ -318,9 +318,7 @@ func checkSteady(ctx context.Context, r *run) error {
 	}
 	// If this machine is busy for a second or two, that is not the server's fault.
 	if usual := median(gaps); longest > max(3*usual, 2*time.Second)+r.o.pace.settle {
-		v := x.violation("heartbeats at a steady interval", "mostly after %v, and once after %v", usual.Round(time.Second/100), longest.Round(time.Second/100))
-		v.Mild = true
-		return v
+		return x.violation("heartbeats at a steady interval", "mostly after %v, and once after %v", usual.Round(time.Second/100), longest.Round(time.Second/100)).AsAdvice()
 	}
 	return nil
 }

@@ -170,9 +170,3 @@ func newViolation(a *clientCall, expected, got string, args ...any) *verdict.Vio
 	}
 	return v
 }
-
-// asAdvice turns a violation into advice.
-func asAdvice(v *verdict.Violation) *verdict.Violation {
-	v.Mild = true
-	return v
-}

@@ -310,7 +310,7 @@ func expectListAgain(s *stage) error {
 	case len(again) == 0 && s.run.can(returns+s.mode):
 		return newViolation(s.lastRequest(), expected+", as after NotFound of the other family", "it stopped")
 	case len(again) == 0 && s.hasReported(at):
-		return asAdvice(newViolation(s.lastRequest(), expected, "it stopped, and said so"))
+		return newViolation(s.lastRequest(), expected, "it stopped, and said so").AsAdvice()
 	case len(again) == 0:
 		return newViolation(s.lastRequest(), expected, "it stopped without a word")
 	}
@@ -318,7 +318,7 @@ func expectListAgain(s *stage) error {
 		return err
 	}
 	if len(s.requestsSince("refused", wire.MethodList)) == 0 {
-		return asAdvice(newViolation(again[0], "events/list before: whether the type is still there", "none"))
+		return newViolation(again[0], "events/list before: whether the type is still there", "none").AsAdvice()
 	}
 	return nil
 }
@@ -335,7 +335,7 @@ func expectStop(s *stage) error {
 	case n > 2:
 		return v
 	case n > 0:
-		return asAdvice(v)
+		return v.AsAdvice()
 	case !s.hasReported(at):
 		return newViolation(s.lastRequest(), "the client to say that it stops", "nothing on its standard output and error")
 	}

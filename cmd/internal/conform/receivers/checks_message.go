@@ -220,7 +220,7 @@ func sendUnknownSubscription(ctx context.Context, r *run) error {
 	case err != nil:
 		return err
 	case x.taken():
-		return asAdvice(x.violation("503, so that it is sent again", "%d", x.status))
+		return x.violation("503, so that it is sent again", "%d", x.status).AsAdvice()
 	case isFinal(x.status):
 		return x.violation("503, so that it is sent again", "%d, after which no server does", x.status)
 	}

@@ -57,12 +57,6 @@ func (x *exchange) violation(expected, got string, args ...any) *verdict.Violati
 	return &verdict.Violation{Request: x.request, Answer: x.answer, Expected: expected, Got: fmt.Sprintf(got, args...)}
 }
 
-// asAdvice turns a violation into advice.
-func asAdvice(v *verdict.Violation) *verdict.Violation {
-	v.Mild = true
-	return v
-}
-
 func (x *exchange) taken() bool { return x.status >= 200 && x.status < 300 }
 
 // newClient returns an HTTP client that does not follow redirects, like a server. It uses each connection only once so
@@ -325,7 +319,7 @@ func (r *run) expectRefused(ctx context.Context, m message) error {
 	case err != nil || x.status >= 400 && x.status < 500:
 		return err
 	case x.status >= 500:
-		return asAdvice(x.violation("4xx", "%d, after which a server sends it again", x.status))
+		return x.violation("4xx", "%d, after which a server sends it again", x.status).AsAdvice()
 	}
 	return x.violation("4xx", "%d", x.status)
 }

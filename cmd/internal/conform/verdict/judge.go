@@ -17,6 +17,12 @@ type Violation struct {
 // Error returns the expected and the actual result.
 func (v *Violation) Error() string { return "expected " + v.Expected + ", got " + v.Got }
 
+// AsAdvice makes the violation mild and returns it.
+func (v *Violation) AsAdvice() *Violation {
+	v.Mild = true
+	return v
+}
+
 // A Skipped is the reason why a check does not apply.
 type Skipped string
 
