@@ -63,8 +63,8 @@ type track struct {
 	over          bool              // a live stream has ended or exceeded its limit
 }
 
-func newTrack(name, mode string) *track {
-	return &track{name: name, mode: mode, isOrdered: mode != wire.ModeWebhook, byID: map[string]occurrence{}, data: map[string]string{}}
+func newTrack(name, mode string, first *exchange) *track {
+	return &track{name: name, mode: mode, firstExchange: first, isOrdered: mode != wire.ModeWebhook, byID: map[string]occurrence{}, data: map[string]string{}}
 }
 
 func (t *track) add(o occurrence) {
@@ -143,8 +143,7 @@ func (w *witness) follow(ctx context.Context, hooks bool) {
 	defer cancel()
 	type stream struct {
 		*flow
-		t      *track
-		active *exchange
+		t *track
 	}
 	var streams []stream
 	if s.has(wire.ModePush) {
@@ -154,9 +153,7 @@ func (w *witness) follow(ctx context.Context, hooks bool) {
 				break
 			}
 			defer f.stop()
-			t := newTrack(name, wire.ModePush)
-			t.firstExchange = x
-			streams = append(streams, stream{f, t, x})
+			streams = append(streams, stream{f, newTrack(name, wire.ModePush, x)})
 		}
 	}
 	if s.has(wire.ModeWebhook) && hooks {
@@ -169,9 +166,7 @@ func (w *witness) follow(ctx context.Context, hooks bool) {
 			if w.made == nil {
 				w.made = x
 			}
-			t := newTrack(name, wire.ModeWebhook)
-			t.firstExchange = x
-			w.callbacks, w.liveTracks = append(w.callbacks, c), append(w.liveTracks, t)
+			w.callbacks, w.liveTracks = append(w.callbacks, c), append(w.liveTracks, newTrack(name, wire.ModeWebhook, x))
 		}
 	}
 	for _, f := range streams {
@@ -186,8 +181,7 @@ func (w *witness) follow(ctx context.Context, hooks bool) {
 			return
 		}
 		if ok {
-			polls = newTrack("polls", wire.ModePoll)
-			polls.firstExchange = x
+			polls = newTrack("polls", wire.ModePoll, x)
 			begin = result.Cursor
 			if w.firstCursor = begin; begin != nil {
 				w.places = append(w.places, &place{what: "the cursor of a first poll", id: "CUR-4", cursor: *begin, from: x, track: polls})
@@ -216,7 +210,7 @@ func (w *witness) follow(ctx context.Context, hooks bool) {
 			kept := mustMessages(f.flow)
 			for _, m := range kept[f.t.read:] {
 				if m.method == wire.NotificationEvent {
-					f.t.add(occurrence{m.params, &exchange{request: f.active.request, answer: m}})
+					f.t.add(occurrence{m.params, &exchange{request: f.t.firstExchange.request, answer: m}})
 				}
 			}
 			f.t.read = len(kept)
@@ -293,19 +287,19 @@ func (w *witness) follow(ctx context.Context, hooks bool) {
 	read()
 	for _, f := range streams {
 		f.t.over = f.isOver()
-		w.addStreamPlaces(f.flow, f.active, f.t)
+		w.addStreamPlaces(f.flow, f.t)
 	}
 	for i, c := range w.callbacks {
 		w.addCallbackPlaces(c, w.liveTracks[i])
 	}
 	if begin != nil {
-		t := newTrack("polls of the window again", wire.ModePoll)
+		t := newTrack("polls of the window again", wire.ModePoll, nil)
 		if t.firstExchange = w.pollToEnd(ctx, *begin, 100, t); t.firstExchange != nil {
 			w.replays = append(w.replays, t)
 		}
 	}
 	if len(streams) > 0 {
-		w.rereadStream(ctx, streams[0].active, func() bool { read(); return turn() })
+		w.rereadStream(ctx, streams[0].t.firstExchange, func() bool { read(); return turn() })
 	}
 	w.tryCursors(ctx)
 }

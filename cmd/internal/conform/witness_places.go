@@ -40,14 +40,14 @@ func (p *place) expectedIDs(newest string) []string {
 }
 
 // addStreamPlaces records the cursors of a stream.
-func (w *witness) addStreamPlaces(f *flow, active *exchange, t *track) {
+func (w *witness) addStreamPlaces(f *flow, t *track) {
 	at := 0
 	for _, m := range mustMessages(f) {
 		if m.isResponse() {
 			continue
 		}
 		o := occurrence{raw: m.params}
-		p := &place{from: &exchange{request: active.request, answer: m}, track: t}
+		p := &place{from: &exchange{request: t.firstExchange.request, answer: m}, track: t}
 		switch m.method {
 		case wire.NotificationActive:
 			p.what, p.id = "the cursor of active", "PUSH-1"
@@ -113,7 +113,7 @@ func (w *witness) tryCursors(ctx context.Context) {
 				return // each of the others would wait as long
 			}
 			if byPoll {
-				t := newTrack("", wire.ModePoll)
+				t := newTrack("", wire.ModePoll, nil)
 				p.attempt = w.pollToEnd(ctx, p.cursor, 100, t)
 				if p.returnedIDs = t.order; p.attempt == nil {
 					p.truncatedResponse = w.pollForTruncation(ctx, p.cursor)

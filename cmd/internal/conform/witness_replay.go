@@ -87,8 +87,7 @@ func (w *witness) replayStream(ctx context.Context, cursor, name string, advance
 	if truncated, _ := boolMember(x, x.answer.params, "truncated"); truncated {
 		return nil
 	}
-	t := newTrack(name, wire.ModePush)
-	t.firstExchange = x
+	t := newTrack(name, wire.ModePush, x)
 	waiting, cancel := context.WithTimeout(ctx, w.r.o.pace.maxLag)
 	defer cancel()
 	last := w.lastID
