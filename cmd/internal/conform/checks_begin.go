@@ -175,8 +175,7 @@ func checkBeginsBehind(ctx context.Context, r *run) error {
 	if len(list) == 0 || s.first == nil {
 		return skipf("nothing of %s has come by polls", s.Name)
 	}
-	c := r.newCallback(echoes)
-	x, err := r.mustSubscribe(ctx, s, c, map[string]any{"cursor": *s.first})
+	c, x, _, err := r.subscribeNew(ctx, map[string]any{"cursor": *s.first})
 	if err != nil {
 		return err
 	}

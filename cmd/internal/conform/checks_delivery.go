@@ -85,15 +85,11 @@ func checkRotation(ctx context.Context, r *run) error {
 	c := r.mainSubscription.callback
 	old := c.secret
 	r.rotate(c)
-	x, err := r.subscribe(ctx, r.hook, c, nil)
+	x, err := r.mustSubscribe(ctx, r.hook, c, nil)
 	if err != nil {
 		return err
 	}
-	id, err := grantedID(x, false)
-	if err != nil {
-		return err
-	}
-	if id != r.mainSubscription.id {
+	if id, _ := grantedID(x, false); id != r.mainSubscription.id {
 		return x.violation("the id "+r.mainSubscription.id, "%s", wire.Shown(id))
 	}
 	answered := time.Now()

@@ -20,15 +20,11 @@ func checkSameKey(ctx context.Context, r *run) error {
 // expectSameKey checks that the given arguments identify the existing subscription.
 func (r *run) expectSameKey(ctx context.Context, forms ...any) error {
 	for _, args := range forms {
-		x, err := r.subscribe(ctx, r.hook, r.mainSubscription.callback, map[string]any{"arguments": args})
+		x, err := r.mustSubscribe(ctx, r.hook, r.mainSubscription.callback, map[string]any{"arguments": args})
 		if err != nil {
 			return err
 		}
-		id, err := grantedID(x, false)
-		if err != nil {
-			return err
-		}
-		if id != r.mainSubscription.id {
+		if id, _ := grantedID(x, false); id != r.mainSubscription.id {
 			return x.violation("the id "+r.mainSubscription.id, "%s", wire.Shown(id))
 		}
 	}

@@ -124,11 +124,7 @@ func (r *run) expectDeliveryRefused(ctx context.Context, kind wire.Kind, deliver
 func checkSecretSizes(ctx context.Context, r *run) error {
 	for _, size := range []int{24, 64} {
 		c := r.newCallback(echoes)
-		secret := randomSecret(size)
-		r.Hide(secret)
-		c.mu.Lock()
-		c.secret, c.secrets = secret, append(c.secrets, secret)
-		c.mu.Unlock()
+		r.setSecret(c, size)
 		x, err := r.subscribe(ctx, r.hook, c, nil)
 		if err != nil {
 			return err

@@ -17,7 +17,7 @@ import (
 // TestMistake signs a delivery by the usual mistakes, which are named (HOOK-2).
 func TestMistake(t *testing.T) {
 	t.Parallel()
-	secret := newSecret()
+	secret := randomSecret(secretSize)
 	text := strings.TrimPrefix(secret, wire.SecretPrefix)
 	raw, err := base64.StdEncoding.DecodeString(text)
 	if err != nil {

@@ -124,10 +124,11 @@ func (r *receiver) close() {
 	<-r.served
 }
 
+// secretSize is the size of a secret in bytes, unless a check needs another.
+const secretSize = 30
+
 // secretAlphabet contains the characters of secrets. JSON does not escape them, so secrets can be found and redacted.
 const secretAlphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
-
-func newSecret() string { return randomSecret(30) }
 
 // randomSecret returns a random secret of size bytes.
 func randomSecret(size int) string {
@@ -154,8 +155,11 @@ func (r *run) newCallback(a challengeAnswer) *callback {
 }
 
 // rotate replaces the callback's secret and retains the earlier ones.
-func (r *run) rotate(c *callback) {
-	secret := newSecret()
+func (r *run) rotate(c *callback) { r.setSecret(c, secretSize) }
+
+// setSecret is rotate with a secret of the given size.
+func (r *run) setSecret(c *callback, size int) {
+	secret := randomSecret(size)
 	r.Hide(secret)
 	c.mu.Lock()
 	defer c.mu.Unlock()
