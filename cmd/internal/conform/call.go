@@ -27,13 +27,28 @@ func (r *run) call(ctx context.Context, method string, params map[string]any) (*
 	return r.send(ctx, request{method: method, params: params})
 }
 
-// expectResult sends a request and checks that the response is a result.
+// mustSend sends a request and checks that the response is a result.
+func (r *run) mustSend(ctx context.Context, q request, expected string) (*exchange, error) {
+	x, err := r.send(ctx, q)
+	if err == nil {
+		err = x.refused(expected)
+	}
+	return x, err
+}
+
+// expectResult calls a method and checks that the response is a result.
 func (r *run) expectResult(ctx context.Context, method string, params map[string]any, expected string) error {
+	_, err := r.mustSend(ctx, request{method: method, params: params}, expected)
+	return err
+}
+
+// expectCallError calls a method and checks that the response is an error of the kind.
+func (r *run) expectCallError(ctx context.Context, method string, params map[string]any, kind wire.Kind) error {
 	x, err := r.call(ctx, method, params)
 	if err != nil {
 		return err
 	}
-	return x.refused(expected)
+	return r.expectError(x, kind)
 }
 
 // send sends a request and waits for the response.

@@ -144,11 +144,7 @@ func checkUnknownKey(ctx context.Context, r *run) error {
 }
 
 func checkUnsubscribeForm(ctx context.Context, r *run) error {
-	x, err := r.call(ctx, wire.MethodUnsubscribe, map[string]any{"name": r.hook.Name, "delivery": map[string]any{}})
-	if err != nil {
-		return err
-	}
-	return r.expectError(x, wire.InvalidParams)
+	return r.expectCallError(ctx, wire.MethodUnsubscribe, map[string]any{"name": r.hook.Name, "delivery": map[string]any{}}, wire.InvalidParams)
 }
 
 // nextTick is long enough for two timestamps in whole seconds to differ.
@@ -156,11 +152,9 @@ const nextTick = 2100 * time.Millisecond
 
 // checkUnsubscribe ends the main subscription without the mode, which is optional here.
 func checkUnsubscribe(ctx context.Context, r *run) error {
-	x, err := r.call(ctx, wire.MethodUnsubscribe, r.hook.params(map[string]any{"delivery": map[string]any{"url": r.mainSubscription.callback.url}}))
+	params := r.hook.params(map[string]any{"delivery": map[string]any{"url": r.mainSubscription.callback.url}})
+	x, err := r.mustSend(ctx, request{method: wire.MethodUnsubscribe, params: params}, "an empty result")
 	if err != nil {
-		return err
-	}
-	if err := x.refused("an empty result"); err != nil {
 		return err
 	}
 	if err := expectEmpty(x); err != nil {

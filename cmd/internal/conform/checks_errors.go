@@ -40,11 +40,7 @@ func lateAgain(name string, try func(context.Context, *run) error) func(context.
 // 5.1).
 func checkUnknownMethod(ctx context.Context, r *run) error {
 	for _, method := range []string{wire.MethodPrefix + "mcpe-gen-conform", "mcpe-gen-conform"} {
-		x, err := r.call(ctx, method, map[string]any{})
-		if err != nil {
-			return err
-		}
-		if err := r.expectError(x, wire.MethodNotFound); err != nil {
+		if err := r.expectCallError(ctx, method, map[string]any{}, wire.MethodNotFound); err != nil {
 			return err
 		}
 	}

@@ -235,11 +235,9 @@ func checkOtherArguments(ctx context.Context, r *run) error {
 		ids = append(ids, id)
 		slices.Reverse(names)
 	}
-	x, err := r.call(ctx, wire.MethodUnsubscribe, map[string]any{"name": s.Name, "arguments": ordered(), "delivery": map[string]any{"mode": wire.ModeWebhook, "url": c.url}})
+	params := map[string]any{"name": s.Name, "arguments": ordered(), "delivery": map[string]any{"mode": wire.ModeWebhook, "url": c.url}}
+	x, err := r.mustSend(ctx, request{method: wire.MethodUnsubscribe, params: params}, "an empty result")
 	if err != nil {
-		return err
-	}
-	if err := x.refused("an empty result"); err != nil {
 		return err
 	}
 	// The first subscription still exists.

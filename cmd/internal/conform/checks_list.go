@@ -65,14 +65,11 @@ func (r *run) readList(ctx context.Context) (entries []entry, err error) {
 	params, seen := map[string]any{}, map[string]bool{}
 	var x *exchange
 	for range maxPages {
-		x, err = r.call(ctx, wire.MethodList, params)
+		x, err = r.mustSend(ctx, request{method: wire.MethodList, params: params}, "a page of the list")
 		if r.listed == nil {
 			r.listed = x
 		}
 		if err != nil {
-			return entries, err
-		}
-		if err := x.refused("a page of the list"); err != nil {
 			return entries, err
 		}
 		page, err := wire.DecodeListPage(x.answer.result)
@@ -125,11 +122,7 @@ func checkPages(_ context.Context, r *run) error {
 }
 
 func checkPageCursor(ctx context.Context, r *run) error {
-	x, err := r.call(ctx, wire.MethodList, map[string]any{"cursor": "mcpe-gen-conform-no-such-page"})
-	if err != nil {
-		return err
-	}
-	return r.expectError(x, wire.InvalidParams)
+	return r.expectCallError(ctx, wire.MethodList, map[string]any{"cursor": "mcpe-gen-conform-no-such-page"}, wire.InvalidParams)
 }
 
 func checkDescriptors(x *exchange, raw json.RawMessage) error {
@@ -214,14 +207,8 @@ func checkUndeclared(ctx context.Context, r *run) error {
 	if r.revision < wire.RevisionStateless {
 		return skipf("capabilities are declared once, by initialize, on this revision")
 	}
-	x, err := r.send(ctx, request{method: wire.MethodList, omitsExtension: true})
-	if err != nil {
-		return err
-	}
-	if err := x.refused("the list"); err != nil {
-		return err
-	}
-	return nil
+	_, err := r.mustSend(ctx, request{method: wire.MethodList, omitsExtension: true}, "the list")
+	return err
 }
 
 func checkUnknownMembers(ctx context.Context, r *run) error {

@@ -73,11 +73,9 @@ func checkFresh(ctx context.Context, r *run) error {
 
 // checkEscapes polls with escapes that JSON permits (RFC 8259, section 7).
 func checkEscapes(ctx context.Context, r *run) error {
-	x, err := r.send(ctx, request{method: wire.MethodPoll, params: map[string]any{"name": r.poll.Name, "arguments": r.poll.args, "cursor": nil}, escapes: true})
-	if err != nil {
-		return err
-	}
-	return x.refused("a result, as without escapes")
+	q := request{method: wire.MethodPoll, params: r.poll.params(map[string]any{"cursor": nil}), escapes: true}
+	_, err := r.mustSend(ctx, q, "a result, as without escapes")
+	return err
 }
 
 // maxEmptyPages is the maximum number of consecutive empty pages at the same cursor that have hasMore set.

@@ -114,11 +114,7 @@ func deliveriesRefused(kind wire.Kind, name string, values ...any) func(context.
 func (r *run) expectDeliveryRefused(ctx context.Context, kind wire.Kind, delivery map[string]any) error {
 	params := r.hook.params(map[string]any{"cursor": nil, "delivery": delivery})
 	r.recordKey(params)
-	x, err := r.call(ctx, wire.MethodSubscribe, params)
-	if err != nil {
-		return err
-	}
-	return r.expectError(x, kind)
+	return r.expectCallError(ctx, wire.MethodSubscribe, params, kind)
 }
 
 func checkSecretSizes(ctx context.Context, r *run) error {
