@@ -220,7 +220,7 @@ func (r *run) noteRefusal(ctx context.Context, q request, x *exchange) {
 	name, _ := q.params["name"].(string)
 	key := q.method + " " + name
 	if q.method == wire.MethodSubscribe || q.method == wire.MethodUnsubscribe {
-		key = string(encode(keyOf(q.params)))
+		key = string(verdict.Encode(keyOf(q.params)))
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/mcpe-gen/mcpe-gen/cmd/internal/conform/draw"
+	"github.com/mcpe-gen/mcpe-gen/cmd/internal/conform/verdict"
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
@@ -133,7 +134,7 @@ func checkOtherCaller(ctx context.Context, r *run) error {
 	if err != nil {
 		return err
 	}
-	if string(encode(id)) == string(member(mine.answer.result, "id")) {
+	if string(verdict.Encode(id)) == string(member(mine.answer.result, "id")) {
 		return theirs.violation("another id than that of the first caller", "the same")
 	}
 	return nil
@@ -209,7 +210,7 @@ func checkOtherArguments(ctx context.Context, r *run) error {
 	ordered := func() json.RawMessage {
 		var members []string
 		for _, name := range names {
-			members = append(members, string(encode(name))+":"+string(s.otherArgs[name]))
+			members = append(members, string(verdict.Encode(name))+":"+string(s.otherArgs[name]))
 		}
 		return json.RawMessage("{" + strings.Join(members, ",") + "}")
 	}

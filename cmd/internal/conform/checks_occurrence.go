@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/mcpe-gen/mcpe-gen/cmd/internal/conform/verdict"
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
@@ -256,7 +257,7 @@ func checkOwn(_ context.Context, r *run) error {
 		if string(m.subscription()) != string(id) {
 			return x.violation(fmt.Sprintf("the subscription id %s", orNone(id)), "%s", orNone(m.subscription()))
 		}
-		if m.method == wire.NotificationEvent && string(member(m.params, "name")) != string(encode(r.push.Name)) {
+		if m.method == wire.NotificationEvent && string(member(m.params, "name")) != string(verdict.Encode(r.push.Name)) {
 			return x.violation("events of "+r.push.Name, "%s", orNone(member(m.params, "name")))
 		}
 	}

@@ -191,7 +191,7 @@ func checkTimes(_ context.Context, _ *run, t *retrial) error {
 func bodyOf(p post) string {
 	members := objectOf(p.body)
 	delete(members, "cursor")
-	return canonicalJSON(encode(members))
+	return canonicalJSON(verdict.Encode(members))
 }
 
 func checkPassed(_ context.Context, _ *run, t *retrial) error {

@@ -48,7 +48,7 @@ func (q request) encode(revision string) []byte {
 		params["_meta"] = map[string]any{wire.MetaProtocolVersion: revision,
 			"io.modelcontextprotocol/clientCapabilities": capabilities, "io.modelcontextprotocol/clientInfo": clientInfo}
 	}
-	text := encode(struct {
+	text := verdict.Encode(struct {
 		JSONRPC string          `json:"jsonrpc"`
 		ID      json.RawMessage `json:"id,omitempty"`
 		Method  string          `json:"method"`
@@ -64,18 +64,6 @@ func (q request) encode(revision string) []byte {
 // notification returns the JSON encoding of a notification.
 func notification(method string, params map[string]any) []byte {
 	return request{method: method, params: params}.encode("")
-}
-
-// encode marshals v without escaping HTML characters, as in the specification's examples. It cannot fail because it
-// encodes only values of this package and text that was parsed as JSON.
-func encode(v any) []byte {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	if err := e.Encode(v); err != nil {
-		panic(fmt.Sprintf("conform: a request that is not JSON: %v", err))
-	}
-	return bytes.TrimSpace(b.Bytes())
 }
 
 // A message is a response or a stream notification from the server.

@@ -19,6 +19,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/mcpe-gen/mcpe-gen/cmd/internal/conform/verdict"
 	"github.com/mcpe-gen/mcpe-gen/cmd/internal/peer"
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 	"github.com/mcpe-gen/mcpe-gen/runtime/webhook"
@@ -360,6 +361,6 @@ func (p post) exchange(from *exchange) *exchange {
 			h[name] = v
 		}
 	}
-	shown := append(encode(h), ' ')
+	shown := append(verdict.Encode(h), ' ')
 	return &exchange{request: from.request, answer: message{raw: append(shown, p.body...)}}
 }

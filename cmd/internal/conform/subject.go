@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/mcpe-gen/mcpe-gen/cmd/internal/cli"
+	"github.com/mcpe-gen/mcpe-gen/cmd/internal/conform/verdict"
 	"github.com/mcpe-gen/mcpe-gen/cmd/internal/peer"
 	"github.com/mcpe-gen/mcpe-gen/internal/gen/sample"
 	"github.com/mcpe-gen/mcpe-gen/internal/suggest"
@@ -122,11 +123,11 @@ func (s *subject) vary(in *validate.Schema) {
 		} else {
 			args[name] = value
 		}
-		list, varied := &s.variants, json.RawMessage(encode(args))
+		list, varied := &s.variants, json.RawMessage(verdict.Encode(args))
 		if in.Validate(varied) != nil {
 			list = &s.invalid
 		} else if others[name] == nil && value != nil {
-			if others[name] = value; in.Validate(encode(others)) != nil {
+			if others[name] = value; in.Validate(verdict.Encode(others)) != nil {
 				delete(others, name)
 			} else {
 				s.otherArgs = others
@@ -139,7 +140,7 @@ func (s *subject) vary(in *validate.Schema) {
 	names := slices.Sorted(maps.Keys(root.Properties))
 	for _, name := range names {
 		for _, value := range edgeValues(root.Properties[name]) {
-			try(name, encode(value))
+			try(name, verdict.Encode(value))
 		}
 	}
 	try("mcpeGenConformNoSuchArgument", json.RawMessage(`1`))

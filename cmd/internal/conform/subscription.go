@@ -7,6 +7,7 @@ import (
 	"maps"
 	"time"
 
+	"github.com/mcpe-gen/mcpe-gen/cmd/internal/conform/verdict"
 	"github.com/mcpe-gen/mcpe-gen/internal/wire"
 )
 
@@ -93,7 +94,7 @@ func (r *run) recordKey(params map[string]any) {
 	key := keyOf(params)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.subscriptions[string(encode(key))] = key
+	r.subscriptions[string(verdict.Encode(key))] = key
 }
 
 // unsubscribe calls events/unsubscribe for the key of a callback's subscription.

@@ -7,7 +7,6 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -128,7 +127,7 @@ func (r *run) occurrence(id string, members map[string]any) []byte {
 	o := map[string]any{"eventId": id, "name": r.o.Event, "timestamp": time.Now().UTC().Format(time.RFC3339Nano),
 		"data": r.o.Data, "cursor": "conform-" + id}
 	maps.Copy(o, members)
-	return encode(o)
+	return verdict.Encode(o)
 }
 
 // newEvent returns a valid new occurrence.
@@ -150,18 +149,7 @@ func (r *run) repeat(e message, webhookID string, body []byte) message {
 func (r *run) newControl(kind string, members map[string]any) message {
 	e := map[string]any{"type": kind}
 	maps.Copy(e, members)
-	return r.signedMessage("msg_"+kind+"_"+rand.Text(), time.Now(), encode(e))
-}
-
-// encode marshals v without the escapes that are specific to Go's encoder.
-func encode(v any) []byte {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	if err := e.Encode(v); err != nil {
-		panic(fmt.Sprintf("conform: a message that is not JSON: %v", err))
-	}
-	return bytes.TrimSpace(b.Bytes())
+	return r.signedMessage("msg_"+kind+"_"+rand.Text(), time.Now(), verdict.Encode(e))
 }
 
 // reportText returns the message as it appears in the report.
@@ -171,7 +159,7 @@ func (m message) reportText() []byte {
 	if err == nil {
 		path = u.EscapedPath()
 	}
-	return slices.Concat([]byte(m.method+" "+path+" "), encode(m.header), []byte(" "), m.body)
+	return slices.Concat([]byte(m.method+" "+path+" "), verdict.Encode(m.header), []byte(" "), m.body)
 }
 
 // post sends the message and returns the response. It repeats the message while the receiver starts, and as often

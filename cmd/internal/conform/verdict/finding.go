@@ -5,6 +5,7 @@ package verdict
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"sync"
 
 	"github.com/mcpe-gen/mcpe-gen/internal/plain"
@@ -60,13 +61,21 @@ func (r *Redactor) Hide(secret string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.secrets = append(r.secrets, []byte(secret))
+	if quoted := Encode(secret); string(quoted[1:len(quoted)-1]) != secret {
+		r.secrets = append(r.secrets, quoted[1:len(quoted)-1])
+	}
+}
+
+// Encode marshals v without the escapes that are specific to Go's encoder, as in the specification's examples. It panics
+// if v has no JSON: the judges encode only their own values and text that was parsed as JSON.
+func Encode(v any) []byte {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
-	_ = e.Encode(secret) // encoding a string cannot fail
-	if quoted := bytes.TrimSpace(b.Bytes()); string(quoted[1:len(quoted)-1]) != secret {
-		r.secrets = append(r.secrets, quoted[1:len(quoted)-1])
+	if err := e.Encode(v); err != nil {
+		panic(fmt.Sprintf("conform: a message that is not JSON: %v", err))
 	}
+	return bytes.TrimSpace(b.Bytes())
 }
 
 // Shown returns at most [MaxShown] bytes of the text, on one line and without secrets, for a report.
