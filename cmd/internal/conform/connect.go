@@ -73,11 +73,7 @@ func (r *run) handshake(ctx context.Context, revision, method string, params map
 	ctx, cancel := context.WithTimeoutCause(ctx, most, fmt.Errorf("no answer to %s within %v", method, most))
 	defer cancel()
 	r.revision = revision
-	if method == methodDiscover {
-		r.link.settle(revision, "")
-	} else {
-		r.link.settle("", "")
-	}
+	r.link.settle(revision, "")
 	x, err := r.send(ctx, request{method: method, params: params})
 	if err != nil {
 		return err

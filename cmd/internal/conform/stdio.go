@@ -204,11 +204,9 @@ func (l *stdioLink) write(body []byte) error {
 // close terminates the process. It closes standard input, then sends SIGTERM, then SIGKILL.
 func (l *stdioLink) close() {
 	l.stdin.Close()
-	for _, end := range []func(){l.interrupt, l.kill, func() {}} {
+	for _, end := range []func(){l.interrupt, l.kill} {
 		select {
 		case <-l.exited:
-			l.read.Wait()
-			return
 		case <-time.After(stdioGrace):
 			end()
 		}
