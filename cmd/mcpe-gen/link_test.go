@@ -107,10 +107,10 @@ var linkedBy = []struct {
 	absent                   []string // below runtime
 }{
 	{"none", "", 44, 25_000, 16, 11_500_000, unused},
-	{"webhooks", "--transport http --webhooks", 61, 41_900, 16, 14_200_000, []string{"admin", "oauth", "otelevents", "store/sqlite", "store/postgres"}},
-	{"sqlite", "--store sqlite", 50, 29_700, 23, 16_200_000, []string{"internal/webhooks/delivery", "internal/operators/operate", "internal/cluster/cluster", "otelevents"}},
-	{"postgres", "--transport http --store postgres", 66, 46_300, 21, 18_800_000, []string{"admin", "oauth", "otelevents", "store/sqlite"}},
-	{"all", "--transport http --store postgres --webhooks --auth oauth --console", 72, 49_900, 21, 22_600_000, []string{"otelevents", "store/sqlite"}},
+	{"webhooks", "--transport http --webhooks", 61, 41_800, 16, 14_200_000, []string{"admin", "oauth", "otelevents", "store/sqlite", "store/postgres"}},
+	{"sqlite", "--store sqlite", 50, 29_600, 23, 16_200_000, []string{"internal/webhooks/delivery", "internal/operators/operate", "internal/cluster/cluster", "otelevents"}},
+	{"postgres", "--transport http --store postgres", 66, 46_200, 21, 18_800_000, []string{"admin", "oauth", "otelevents", "store/sqlite"}},
+	{"all", "--transport http --store postgres --webhooks --auth oauth --console", 72, 49_600, 21, 22_600_000, []string{"otelevents", "store/sqlite"}},
 }
 
 // linkedParts are the rows of the page: what an author sets or calls for something, and the package of it.

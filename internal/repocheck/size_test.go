@@ -7,7 +7,7 @@ import (
 )
 
 // maxCodeLines is the maximum number of lines of shipped Go code. A commit that raises it does nothing else and says why.
-const maxCodeLines = 136_900
+const maxCodeLines = 135_700
 
 // support lists the names of directories whose packages only tests import.
 var support = []string{
