@@ -62,7 +62,7 @@ func (p *process) ask(path string, v any) error {
 	return json.Unmarshal(body, v)
 }
 
-// tell sends a GET request to a server, which does what the path says.
+// tell sends a GET request to a server and ignores the result. It ends the benchmark if the request fails.
 func (b *bench) tell(p *process, path string) { b.check(p.ask(path, new(any))) }
 
 // onGet handles GET requests for a path. It answers with the result of f as JSON.

@@ -297,7 +297,7 @@ func (h *handler) authorizeOrFail(w http.ResponseWriter, r *http.Request, actor 
 	return err == nil
 }
 
-// allow authorizes the actions, which a request needs all. It returns errForbidden if Authorize rejects one.
+// allow authorizes all actions of a request. It returns errForbidden if Authorize rejects one.
 func (h *handler) allow(r *http.Request, actor string, actions ...Action) error {
 	for _, a := range actions {
 		if err := h.authorize(r, actor, a); err != nil {

@@ -73,8 +73,8 @@ func addActions(add adder, base string, act func(Verb) page) {
 	add("POST", base+"/revoke", act(Revoke))
 }
 
-// reading returns a page that passes the value of find to show. If find fails, it writes an error response about what
-// find reads.
+// reading returns a page that passes the value of find to show. If find fails, the page answers with its error, which
+// names what find reads.
 func reading[T any](h *handler, what string, find func(r *http.Request, actor string) (T, error), show func(w http.ResponseWriter, r *http.Request, actor string, v T)) page {
 	return func(w http.ResponseWriter, r *http.Request, actor string) {
 		v, err := find(r, actor)

@@ -155,10 +155,10 @@ func (r *run) newCallback(a challengeAnswer) *callback {
 	return c
 }
 
-// rotate replaces the callback's secret and retains the earlier ones.
+// rotate calls setSecret with the usual size.
 func (r *run) rotate(c *callback) { r.setSecret(c, secretSize) }
 
-// setSecret is rotate with a secret of the given size.
+// setSecret replaces the callback's secret with one of the given size and retains the earlier ones.
 func (r *run) setSecret(c *callback, size int) {
 	secret := randomSecret(size)
 	r.Hide(secret)

@@ -89,7 +89,7 @@ func (t *trial) registerTypes() error {
 
 func (t *trial) add(set *schema.Set, e *schema.Event) error {
 	if t.typesByName[e.Name] != nil {
-		return cli.Refusef("%s: the event type %s is in another file too; serve one of them", e.File.Path, e.Name)
+		return cli.Refusef("%s: another file has the event type %s as well; serve only one of the two files", e.File.Path, e.Name)
 	}
 	typ, err := TypeOf(set, e)
 	if err != nil {

@@ -180,7 +180,7 @@ func (c *committer) run() {
 }
 
 // takeParts removes waiting appends from their queues, up to the size of a transaction. If no appends are waiting, it
-// returns nil, and run returns. A log with further appends moves to the end of the committer.
+// returns nil, and run returns. A log with further appends moves to the end of c.logs.
 func (c *committer) takeParts() (parts []*logPart) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
